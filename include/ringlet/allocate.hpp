@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ringlet/all_gather.hpp"
+#include "ringlet/communicator.hpp"
+#include "ringlet/element.hpp"
+#include "ringlet/error.hpp"
+
+namespace ringlet {
+
+/// Memory from `communicator::allocate`: a contiguous range that its owner alone resizes, never, and gives back when it
+/// goes. It must go before its communicator does, and not while an operation uses it.
+/// @tparam T the element
+/// @tparam X the transport
+template <class T, class X>
+class allocation {
+ public:
+  allocation(allocation&& other) noexcept
+      : from_(other.from_), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  allocation& operator=(allocation&& other) noexcept {
+    std::swap(from_, other.from_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~allocation() {
+    if (data_ == nullptr) return;
+    if constexpr (windows) from_->close_window(reinterpret_cast<std::byte*>(data_));
+    else ::operator delete(data_, alignment);
+  }
+
+  T* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+  T& operator[](std::size_t i) const { return data_[i]; }
+
+ private:
+  template <transport, int>
+  friend class communicator;
+
+  struct part {
+    std::uint64_t offset, oldest, bytes;
+  };
+  static constexpr bool windows = requires(X& x, std::byte* p) { x.close_window(p); };
+  static constexpr std::align_val_t alignment{alignof(T) > 4096 ? alignof(T) : 4096};
+
+  template <int Size>
+  allocation(communicator<X, Size>& comm, std::size_t count) : from_(&comm.transport()), size_(count) {
+    if (count > static_cast<std::size_t>(-1) / 2 / sizeof(T))
+      throw error(errc::invalid_argument, "allocate of " + std::to_string(count) + " elements of " +
+                                              std::to_string(sizeof(T)) + " bytes is more than memory can hold");
+    std::size_t const bytes = count * sizeof(T);
+    if (bytes == 0) return;
+    if constexpr (windows) {
+      data_ = reinterpret_cast<T*>(from_->open_window(bytes, [&](auto mine) {
+        std::vector<part> all(static_cast<std::size_t>(comm.size()));
+        all[static_cast<std::size_t>(comm.rank())] = {mine.offset, mine.oldest, bytes};
+        all_gather(comm, all);
+        std::vector<decltype(mine)> parts;
+        for (std::size_t r = 0; r < all.size(); ++r) {
+          if (all[r].bytes != all[0].bytes)
+            throw error(errc::mismatch, "rank " + std::to_string(r) + " allocates " + std::to_string(all[r].bytes) +
+                                            " bytes, rank 0 " + std::to_string(all[0].bytes) + ": allocate is a collective",
+                        static_cast<int>(r));
+          parts.push_back({all[r].offset, all[r].oldest});
+        }
+        return parts;
+      }));
+    } else {
+      data_ = static_cast<T*>(::operator new(bytes, alignment));
+      std::uninitialized_value_construct_n(data_, count);
+    }
+  }
+
+  X* from_;
+  T* data_ = nullptr;
+  std::size_t size_;
+};
+
+template <transport X, int Size>
+template <element T>
+allocation<T, X> communicator<X, Size>::allocate(std::size_t count) {
+  return allocation<T, X>(*this, count);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "ringlet/call.hpp"
+#include "ringlet/communicator.hpp"
+#include "ringlet/direct.hpp"
+#include "ringlet/element.hpp"
+#include "ringlet/mapped_peers.hpp"
+#include "ringlet/operation.hpp"
+#include "ringlet/reduction.hpp"
+#include "ringlet/schedule.hpp"
+#include "ringlet/transport.hpp"
+
+namespace ringlet {
+
+/// A range whose elements lie side by side: a span, vector, array, or an allocation of a communicator. A strided view is none.
+template <class R>
+concept contiguous = requires(R& r) {
+  { *std::data(r) };
+  { std::size(r) } -> std::convertible_to<std::size_t>;
+};
+/// The element of a contiguous range.
+template <contiguous R>
+using element_of = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
+
+namespace detail {
+
+// One ring operation a lane, made in place when it is known that a ring is needed.
+template <class Ring>
+class ring_lanes {
+ public:
+  static constexpr std::size_t most = 16;
+  ring_lanes() = default;
+  ring_lanes(ring_lanes const&) = delete;
+  ~ring_lanes() {
+    for (std::size_t i = 0; i < count_; ++i) std::destroy_at(at(i));
+  }
+  template <class... Args>
+  void add(Args&&... args) {
+    ::new (static_cast<void*>(memory_ + count_ * sizeof(Ring))) Ring(static_cast<Args&&>(args)...);
+    states_[count_++] = status::pending;
+  }
+  status poll() {
+    status all = status::ready;
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (states_[i] == status::pending) states_[i] = at(i)->poll();
+      if (states_[i] == status::failed) return status::failed;
+      if (states_[i] == status::pending) all = status::pending;
+    }
+    return all;
+  }
+  std::size_t count() const { return count_; }
+  Ring* at(std::size_t i) { return std::launder(reinterpret_cast<Ring*>(memory_ + i * sizeof(Ring))); }
+
+ private:
+  alignas(Ring) std::byte memory_[most * sizeof(Ring)];
+  status states_[most];
+  std::size_t count_ = 0;
+};
+
+inline constexpr std::size_t one_shot_bytes = std::size_t{16} << 10;
+
+}  // namespace detail
+
+/// A collective that has been started: what the `async_` functions return. It cannot be moved, for peers may be writing to
+/// what it describes; its buffers must stay as they are until it is ready. Polling any operation drives those that were
+/// started before it, too.
+/// @tparam X the transport
+/// @tparam Size the communicator's number of ranks, or `dynamic_size`
+/// @tparam What the collective
+/// @tparam T the element
+/// @tparam Op the operator
+template <transport X, int Size, collective What, class T, class Op>
+class collective_operation : detail::started {
+  using arith = arithmetic<T, Op>;
+  using link_type = std::remove_reference_t<decltype(std::declval<X&>().lane(0))>;
+  using ring = ring_operation<ring_schedule<What, Size>, arith, link_type>;
+  static constexpr bool mapped = mapped_peers<X, T>;
+
+ public:
+  /// Starts it; most users call `async_all_reduce` and the like. Checks arguments first and throws
+  /// `error(errc::invalid_argument)`, before anything is sent, with what was given and what was expected.
+  collective_operation(detail::session<X>& s, T const* input, std::size_t input_count, T* output,
+                       std::size_t output_count, Op const& op, collective called = What)
+      : session_(&s), at_{input, output, {whole_input(What) ? input_count : output_count, static_cast<std::size_t>(s.size)}},
+        how_(op, s.size) {
+    check(input, input_count, output, output_count);
+    s.start(*this);
+    run = [](started& self) noexcept { return static_cast<collective_operation&>(self).advance(); };
+    call_.sequence = sequence;
+    call_.what = called;
+    call_.count = at_.chunks.count;
+    call_.element = element_id<T>;
+    set(call_.element_name, element_name<T>);
+    if constexpr (!arith::keeps || !std::is_same_v<typename arith::wire, T>) {
+      call_.reduction = reduction_id<Op>;
+      set(call_.reduction_name, operation_name<Op>);
+    }
+    if constexpr (mapped) direct_.emplace(s.wires, at_, how_, call_, detail::one_shot_bytes);
+    else make_ring(&call_);
+  }
+  collective_operation(collective_operation const&) = delete;
+  /// One that is not finished is cancelled.
+  ~collective_operation() {
+    if (state == status::pending) session_->abandon(*this, "dropped an operation before its end");
+  }
+
+  /// Goes as far as it can without waiting, and says how far it has come. `failed`: `wait` throws the reason.
+  status poll() noexcept {
+    if (state != status::pending) return state;
+    if (session_->reach(*this)) advance();
+    if (state == status::pending && ++vain_ % 1024 == 0) session_->in_vain();
+    return state;
+  }
+  /// Waits until it is finished.
+  /// @throws error(errc::peer_lost, timed_out, mismatch, aborted) in the words of the rank that noticed first
+  void wait() {
+    if (state == status::pending) session_->wait([this] { return poll(); });
+    if (state == status::ready) return;
+    if (run == nullptr) throw error(errc::not_connected, "the communicator of this operation is gone");
+    fault const& f = *session_->wires.told();
+    throw error(f.why, f.words, f.peer, step_, lane_);
+  }
+  /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
+  void cancel() noexcept {
+    if (state != status::pending) return;
+    session_->abandon(*this, "cancelled an operation");
+    state = status::failed;
+  }
+
+ private:
+  static void set(char* to, char const* from) {
+    while ((*to = *from) != 0) ++to, ++from;
+  }
+
+  void check(T const* input, std::size_t input_count, T* output, std::size_t output_count) const {
+    auto refuse = [](std::string const& words) { throw error(errc::invalid_argument, words); };
+    auto const me = static_cast<std::size_t>(session_->rank);
+    auto expect = [&](char const* name, std::size_t given, std::size_t expected) {
+      if (given != expected)
+        refuse(std::string(name) + " has " + std::to_string(given) + " elements, expected " + std::to_string(expected) +
+               (What == collective::all_reduce ? ", as many as the input"
+                                               : ": chunk " + std::to_string(me) + " of " + std::to_string(at_.chunks.count)));
+    };
+    if constexpr (What == collective::all_reduce) expect("the output", output_count, input_count);
+    if constexpr (What == collective::reduce_scatter) expect("the output", output_count, at_.chunks.length(me));
+    if constexpr (What == collective::all_gather) expect("the input", input_count, at_.chunks.length(me));
+    if ((input == nullptr && input_count != 0) || (output == nullptr && output_count != 0))
+      refuse("a null pointer with a count that is not 0");
+    // In place means: the same memory, each chunk at its own place. Anything else would be read after it was written.
+    auto const in = reinterpret_cast<std::uintptr_t>(input), out = reinterpret_cast<std::uintptr_t>(output);
+    std::size_t const in_bytes = input_count * sizeof(T), out_bytes = output_count * sizeof(T);
+    std::uintptr_t const home = at_.chunks.offset(me) * sizeof(T);
+    bool const overlap = in < out + out_bytes && out < in + in_bytes;
+    bool const in_place = What == collective::all_reduce       ? in == out
+                          : What == collective::reduce_scatter ? out == in + home
+                                                               : in == out + home;
+    if (overlap && !in_place) refuse("input and output overlap without being the same: give separate buffers, or one in place");
+    if (in % alignof(T) != 0 || out % alignof(T) != 0)
+      refuse("a buffer is not aligned to the " + std::to_string(alignof(T)) + " bytes that its element needs");
+    if (sizeof(typename arith::wire) > session_->wires.slot_bytes())
+      refuse("an element of " + std::to_string(sizeof(typename arith::wire)) + " bytes is larger than a slot of " +
+             std::to_string(session_->wires.slot_bytes()));
+  }
+
+  // Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
+  pipelining pipe() const {
+    std::size_t const depth = std::max<std::size_t>(1, session_->wires.slots() / 2);
+    std::size_t const widest = session_->wires.slot_bytes() / sizeof(typename arith::wire);
+    std::size_t const least = std::max<std::size_t>(1, std::min(widest, 4096 / sizeof(typename arith::wire)));
+    std::size_t const share = at_.chunks.longest() / session_->wires.lanes();
+    return {std::clamp((share + depth - 1) / depth, least, widest), depth};
+  }
+  void make_ring(call const* announced) {
+    auto at = at_;
+    at.lanes = session_->wires.lanes();
+    for (at.lane = 0; at.lane < at.lanes; ++at.lane)
+      rings_.add(ring_schedule<What, Size>{session_->rank, session_->size}, session_->wires.lane(at.lane), at, pipe(), how_,
+                 announced);
+  }
+
+  // Runs it; only when it is the first in the order.
+  status advance() noexcept {
+    if (session_->failed()) return give_up();
+    if constexpr (mapped)
+      if (rings_.count() == 0) {
+        status const met = direct_->poll();
+        if (met == status::failed) return disagree(direct_->disagreeing()), give_up();
+        if (met == status::pending || direct_->route() != route::ring) return met == status::ready ? finish() : met;
+        make_ring(nullptr);
+      }
+    status const now = rings_.poll();
+    if (now == status::failed) {
+      for (std::size_t i = 0; i < rings_.count(); ++i)
+        if (call const* theirs = rings_.at(i)->disagreement())
+          disagree((session_->rank + session_->size - 1) % session_->size, *theirs);
+      return give_up();
+    }
+    return now == status::ready ? finish() : now;
+  }
+  status finish() noexcept {
+    session_->done();
+    return state = status::ready;
+  }
+  status give_up() noexcept {
+    for (std::size_t i = 0; i < rings_.count(); ++i) step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
+    session_->done();
+    return state = status::failed;
+  }
+  void disagree(int peer) noexcept {
+    if constexpr (mapped)
+      if (peer >= 0) disagree(peer, session_->wires.called(peer));
+  }
+  void disagree(int peer, call const& theirs) noexcept {
+    session_->fail(fault(errc::mismatch, peer, "rank " + std::to_string(session_->rank) + " called " + describe(call_) +
+                                                   ", but rank " + std::to_string(peer) + " called " + describe(theirs)));
+  }
+
+  struct none {};
+
+  detail::session<X>* session_;
+  buffers<T> at_;
+  arith how_;
+  call call_;
+  [[no_unique_address]] std::conditional_t<mapped, std::optional<direct_operation<What, arith, X>>, none> direct_;
+  detail::ring_lanes<ring> rings_;
+  unsigned vain_ = 0;
+  int step_ = -1, lane_ = -1;
+};
+
+}  // namespace ringlet

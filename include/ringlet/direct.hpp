@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "ringlet/call.hpp"
+#include "ringlet/combine.hpp"
+#include "ringlet/mapped_peers.hpp"
+#include "ringlet/operation.hpp"
+#include "ringlet/schedule.hpp"
+#include "ringlet/slice.hpp"
+#include "ringlet/worker.hpp"
+
+namespace ringlet {
+
+/// How an operation among mapped peers goes on once all have met.
+enum class route : std::uint8_t {
+  one_shot,  ///< small: the boards held all input, each rank computes all it needs, and that is all
+  direct,    ///< mapped: each rank computes its chunk and writes it to whoever needs it, then all meet again
+  ring,      ///< somebody's memory is out of the others' reach: slices through slots
+};
+
+namespace detail {
+// Adds up all contributions to one chunk in the order in which a ring would: rank c+1 first, rank c, the owner, last. So
+// the choice of algorithm never changes the bits. `input(r)` is where rank r's part of the chunk begins.
+template <class Arithmetic, class Input>
+constexpr void reduce_in_ring_order(int chunk, int size, Input input, typename Arithmetic::element* result,
+                                    std::size_t count, Arithmetic const& how) {
+  using element = typename Arithmetic::element;
+  using wire = typename Arithmetic::wire;
+  constexpr std::size_t block = 4096 / sizeof(wire) != 0 ? 4096 / sizeof(wire) : 1;  // stays in the first-level cache
+  constexpr this_thread here{};
+  constexpr wire const* nothing = nullptr;
+  if (size == 1) return combine(here, static_cast<wire*>(nullptr), result, nothing, input(0), count, how, true);
+  wire partial[block];
+  for (std::size_t begin = 0; begin < count; begin += block) {
+    std::size_t const n = count - begin < block ? count - begin : block;
+    auto contribution = [&](int k) { return input((chunk + k) % size) + begin; };
+    wire const* sum = partial;
+    if constexpr (std::is_same_v<element, wire> && !Arithmetic::lifts)
+      sum = contribution(1);
+    else
+      combine(here, partial, static_cast<element*>(nullptr), nothing, contribution(1), n, how, false);
+    for (int k = 2; k < size; ++k, sum = partial)
+      combine(here, partial, static_cast<element*>(nullptr), sum, contribution(k), n, how, false);
+    combine(here, static_cast<wire*>(nullptr), result + begin, sum, contribution(size), n, how, true);
+  }
+}
+}  // namespace detail
+
+/// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once whether
+/// they called the same thing. Small input travels on the boards, and that is all. Otherwise the boards say where buffers
+/// lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two exchanges; if not,
+/// all see so and take to the ring alike.
+/// @tparam What the collective
+/// @tparam Arithmetic what one hop does to a value
+/// @tparam Peers the mapped peers
+template <collective What, class Arithmetic, class Peers>
+class direct_operation {
+ public:
+  using element = typename Arithmetic::element;
+
+  /// @param one_shot_bytes input of up to so many bytes a rank travels on the boards; the same on all ranks
+  /// @param called what this rank called; must outlive the operation
+  constexpr direct_operation(Peers& peers, buffers<element> at, Arithmetic how, call const& called,
+                             std::size_t one_shot_bytes)
+      : peers_(&peers), at_(at), how_(how), called_(&called), digest_(ringlet::digest(called)) {
+    std::size_t const bytes = sizeof(element) * (whole_input(What) ? at.chunks.count : at.chunks.longest());
+    if (anyone_can_lift && bytes <= one_shot_bytes && bytes <= peers.board_bytes() && alignof(element) <= 16)
+      route_ = route::one_shot;
+  }
+  direct_operation(direct_operation const&) = delete;
+
+  /// Goes as far as it can without waiting. `ready` with `route() == route::ring` means that all have met and that a ring
+  /// operation is to follow.
+  constexpr status poll() {
+    for (;;) switch (stage_) {
+        case stage::come: come(); break;
+        case stage::meet:
+          if (!all_read()) return hopeless();
+          if (route_ == route::one_shot) return compute(), status::ready;
+          if (!all_mapped()) return route_ = route::ring, status::ready;
+          pass();
+          peers_->publish(*called_);
+          stage_ = stage::part, next_ = 0;
+          break;
+        case stage::part: return all_read() ? status::ready : hopeless();
+      }
+  }
+
+  /// How it goes on. Final once `poll` said `ready`.
+  constexpr ringlet::route route() const { return route_; }
+  /// After `failed`: the rank that called something else, or -1.
+  constexpr int disagreeing() const { return differs_; }
+
+ private:
+  enum class stage : std::uint8_t { come, meet, part };
+  // An operator with a value may lift differently on each rank (`scaled_sum`): then each must do it by itself, in a ring.
+  static constexpr bool anyone_can_lift = !Arithmetic::lifts || std::is_empty_v<typename Arithmetic::operation>;
+
+  // What a rank shows of its memory: where its input and its output lie.
+  static constexpr int input = 0, output = 1;
+
+  constexpr std::size_t input_count() const {
+    return whole_input(What) ? at_.chunks.count : at_.chunks.length(static_cast<std::size_t>(peers_->rank()));
+  }
+  constexpr std::size_t output_count() const {
+    return whole_output(What) ? at_.chunks.count : at_.chunks.length(static_cast<std::size_t>(peers_->rank()));
+  }
+
+  constexpr void come() {
+    if (route_ == route::one_shot) {
+      element* const board = peers_->template board<element>();
+      copy(board, at_.input, input_count());
+    } else {
+      position* const board = peers_->template board<position>();
+      board[input] = peers_->locate(at_.input, input_count() * sizeof(element));
+      board[output] = peers_->locate(at_.output, output_count() * sizeof(element));
+    }
+    peers_->publish(*called_);
+    stage_ = stage::meet;
+  }
+
+  constexpr bool all_read() {
+    for (; next_ < peers_->size(); ++next_) {
+      if (peers_->template try_read<element>(next_) == nullptr) return false;
+      if (peers_->digest(next_) != digest_) return differs_ = next_, false;
+    }
+    return true;
+  }
+  constexpr status hopeless() const { return differs_ >= 0 || peers_->broken() ? status::failed : status::pending; }
+
+  // Whether every rank can do its part. All ranks look at the same boards, so all say the same.
+  constexpr bool all_mapped() const {
+    if (!anyone_can_lift) return false;
+    for (int peer = 0; peer < peers_->size(); ++peer) {
+      position const* const its = peers_->template try_read<position>(peer);
+      if (whole_input(What) && its[input].window == 0) return false;    // everyone reads its chunk of my input
+      if (whole_output(What) && its[output].window == 0) return false;  // everyone writes its chunk of my output
+    }
+    return true;
+  }
+
+  static constexpr void copy(element* to, element const* from, std::size_t n) {
+    combine(this_thread{}, static_cast<element*>(nullptr), to, static_cast<element const*>(nullptr), from, n,
+            arithmetic<element, keep>{keep{}, 1}, true);
+  }
+
+  // One shot: everything that I need stands on the boards.
+  constexpr void compute() {
+    auto board = [&](int peer) { return peers_->template try_read<element>(peer); };
+    if constexpr (What == collective::all_gather) {
+      for (int r = 0; r < peers_->size(); ++r) land(board(r), at_.output + offset(r), length(r));
+    } else if constexpr (What == collective::reduce_scatter) {
+      reduce(peers_->rank(), 0, length(peers_->rank()), board, at_.output);
+    } else {
+      for (int c = 0; c < peers_->size(); ++c) reduce(c, 0, length(c), board, at_.output + offset(c));
+    }
+  }
+
+  // Two exchanges: I compute my chunk, a block at a time, and hand each block out while the cache has it.
+  constexpr void pass() {
+    int const me = peers_->rank();
+    auto memory = [&](int peer, int which) {
+      return peers_->template at<element>(peer, peers_->template try_read<position>(peer)[which]);
+    };
+    auto input_of = [&](int peer) { return static_cast<element const*>(memory(peer, input)); };
+    element* const mine = whole_output(What) ? at_.output + offset(me) : at_.output;
+    constexpr std::size_t block = 16384 / sizeof(element) != 0 ? 16384 / sizeof(element) : 1;
+    for (std::size_t begin = 0; begin < length(me); begin += block) {
+      std::size_t const n = length(me) - begin < block ? length(me) - begin : block;
+      if constexpr (What == collective::all_gather)
+        land(at_.input + begin, mine + begin, n);
+      else
+        reduce(me, begin, n, input_of, mine + begin);
+      if constexpr (whole_output(What))
+        for (int k = 1; k < peers_->size(); ++k) {  // not all to rank 0 first
+          int const peer = (me + k) % peers_->size();
+          copy(memory(peer, output) + offset(me) + begin, mine + begin, n);
+        }
+    }
+  }
+
+  template <class Input>
+  constexpr void reduce(int chunk, std::size_t begin, std::size_t n, Input input_of, element* result) const {
+    auto part = [&](int peer) { return input_of(peer) + offset(chunk) + begin; };
+    detail::reduce_in_ring_order(chunk, peers_->size(), part, result, n, how_);
+  }
+  constexpr void land(element const* from, element* to, std::size_t n) const {
+    combine(this_thread{}, static_cast<typename Arithmetic::wire*>(nullptr), to,
+            static_cast<typename Arithmetic::wire const*>(nullptr), from, n, how_, true);
+  }
+  constexpr std::size_t offset(int chunk) const { return at_.chunks.offset(static_cast<std::size_t>(chunk)); }
+  constexpr std::size_t length(int chunk) const { return at_.chunks.length(static_cast<std::size_t>(chunk)); }
+
+  Peers* peers_;
+  buffers<element> at_;
+  Arithmetic how_;
+  call const* called_;
+  std::uint64_t digest_;
+  int next_ = 0, differs_ = -1;
+  stage stage_ = stage::come;
+  ringlet::route route_ = route::direct;
+};
+
+}  // namespace ringlet

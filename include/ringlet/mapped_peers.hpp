@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "ringlet/call.hpp"
+
+namespace ringlet {
+
+/// Where some memory lies in what a rank has offered to others, as a value that can be sent to them.
+struct position {
+  std::uint64_t window = 0;  ///< which of the rank's windows, counted from 1; 0: in none, others cannot reach it
+  std::uint64_t offset = 0;  ///< bytes from the window's start
+};
+
+/// Ranks that can all load and store each other's memory.
+///
+/// Contract. They meet in exchanges, one after the other. In an exchange each rank writes up to `board_bytes()` bytes of
+/// elements to its `board<T>()`, `publish(c)`es it, and then reads every rank's with `try_read<T>(peer)`, its own too, which is
+/// null until that peer has published the same exchange. `try_read` never waits; what it gives may be read until this
+/// rank publishes the next exchange. `digest(peer)` is the digest of the call with which that peer published, and
+/// `called(peer)` the call itself. Having read all boards, a rank knows that all have come: an exchange of nothing is
+/// a barrier.
+///
+/// `locate(p, bytes)` says where memory of this rank's lies; `at<T>(peer, where)` is what a peer located, as an address
+/// here. Located memory may be read and written by others between an exchange before and an exchange after.
+///
+/// @code
+/// template <ringlet::mapped_peers<char> M>
+/// void barrier(M& m, ringlet::call const& c) {
+///   m.publish(c);
+///   for (int peer = 0; peer < m.size(); ++peer)
+///     while (m.template try_read<char>(peer) == nullptr) {}
+/// }
+/// @endcode
+/// @tparam T the element
+template <class M, class T>
+concept mapped_peers = requires(M& m, int peer, call const& c, T const* p, std::size_t bytes, position where) {
+  { m.rank() } -> std::same_as<int>;
+  { m.size() } -> std::same_as<int>;
+  { m.board_bytes() } -> std::same_as<std::size_t>;
+  { m.template board<T>() } -> std::same_as<T*>;
+  { m.publish(c) } -> std::same_as<void>;
+  { m.template try_read<T>(peer) } -> std::same_as<T const*>;
+  { m.digest(peer) } -> std::same_as<std::uint64_t>;
+  { m.called(peer) } -> std::same_as<call const&>;
+  { m.locate(p, bytes) } -> std::same_as<position>;
+  { m.template at<T>(peer, where) } -> std::same_as<T*>;
+  { m.broken() } -> std::same_as<bool>;
+};
+
+}  // namespace ringlet

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+// The table of contents, in reading order. A header includes only headers that stand above it.
+
+// Words that everything uses.
+#include "ringlet/config.hpp"
+#include "ringlet/error.hpp"
+#include "ringlet/slice.hpp"
+
+// Values: they are computed, also by the compiler, and touch nothing.
+#include "ringlet/schedule.hpp"
+#include "ringlet/cost.hpp"
+#include "ringlet/draw.hpp"
+#include "ringlet/element.hpp"
+#include "ringlet/reduction.hpp"
+#include "ringlet/worker.hpp"
+
+// Contracts: what operations ask of transports, and no more.
+#include "ringlet/call.hpp"
+#include "ringlet/link.hpp"
+#include "ringlet/mapped_peers.hpp"
+#include "ringlet/store.hpp"
+#include "ringlet/transport.hpp"
+
+// Operations: the algorithm, its arithmetic, its proof. They name no transport.
+#include "ringlet/combine.hpp"
+#include "ringlet/operation.hpp"
+#include "ringlet/direct.hpp"
+#include "ringlet/prove.hpp"
+
+// Transports: memory and notice. They name no operation.
+#include "ringlet/transport/bell.hpp"
+#include "ringlet/transport/slot_ring.hpp"
+#include "ringlet/transport/segment.hpp"
+#include "ringlet/transport/in_process.hpp"
+#include "ringlet/transport/memory_file.hpp"
+#include "ringlet/transport/hand_over.hpp"
+#include "ringlet/transport/shared_memory.hpp"
+
+// How ranks find each other.
+#include "ringlet/bootstrap/memory_store.hpp"
+#include "ringlet/bootstrap/roster.hpp"
+#include "ringlet/bootstrap/launch.hpp"
+
+// Where both sides meet, and what users call.
+#include "ringlet/communicator.hpp"
+#include "ringlet/collective_operation.hpp"
+#include "ringlet/all_reduce.hpp"
+#include "ringlet/reduce_scatter.hpp"
+#include "ringlet/all_gather.hpp"
+#include "ringlet/barrier.hpp"
+#include "ringlet/allocate.hpp"
+#include "ringlet/split.hpp"

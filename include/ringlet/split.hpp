@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "ringlet/all_gather.hpp"
+#include "ringlet/communicator.hpp"
+#include "ringlet/error.hpp"
+
+namespace ringlet {
+namespace detail {
+
+// The ranks of one color, who meet over the communicator that they come from. All ranks of that take part in every
+// exchange, whatever their color, and each picks its own.
+template <class Parent>
+class split_meeting {
+ public:
+  split_meeting(Parent& parent, int color, int key) : parent_(&parent) {
+    struct wish {
+      std::int32_t color, key;
+      std::uint64_t token;
+    };
+    std::random_device entropy;
+    auto const me = static_cast<std::size_t>(parent.rank());
+    std::vector<wish> all(static_cast<std::size_t>(parent.size()));
+    all[me] = {color, key, std::uint64_t{entropy()} << 32 | entropy()};
+    all_gather(parent, all);
+    for (std::size_t r = 0; r < all.size(); ++r)
+      if (color < 0 ? r == me : all[r].color == color) members_.push_back(r);  // who wants none is alone
+    std::stable_sort(members_.begin(), members_.end(), [&](auto a, auto b) { return all[a].key < all[b].key; });
+    token_ = all[members_[0]].token;
+    rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), me) - members_.begin());
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  std::uint64_t token() const { return token_; }
+  std::vector<std::string> exchange(std::string_view, std::string const& mine, time_point) {
+    struct letter {
+      std::uint32_t length;
+      char text[256];
+    };
+    std::vector<letter> all(static_cast<std::size_t>(parent_->size()));
+    letter& own = all[static_cast<std::size_t>(parent_->rank())];
+    own.length = static_cast<std::uint32_t>(std::min(mine.size(), sizeof own.text));
+    mine.copy(own.text, own.length);
+    all_gather(*parent_, all);
+    std::vector<std::string> values;
+    for (std::size_t r : members_) values.emplace_back(all[r].text, all[r].length);
+    return values;
+  }
+
+ private:
+  Parent* parent_;
+  std::vector<std::size_t> members_;  // ranks of the parent, by rank here
+  std::uint64_t token_ = 0;
+  int rank_ = 0;
+};
+
+}  // namespace detail
+
+template <transport X, int Size>
+std::optional<communicator<X>> communicator<X, Size>::split(int color, int key) {
+  detail::split_meeting m(*this, color, key);
+  communicator<X> part(m, session().options);
+  if (color < 0) return std::nullopt;
+  return part;
+}
+
+}  // namespace ringlet

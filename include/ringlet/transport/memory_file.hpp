@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "ringlet/error.hpp"
+
+namespace ringlet {
+
+/// An open file descriptor, closed when it goes.
+class descriptor {
+ public:
+  descriptor() = default;
+  explicit descriptor(int fd) : fd_(fd) {}
+  descriptor(descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  descriptor& operator=(descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// A part of a file in this process's memory, unmapped when it goes.
+class mapping {
+ public:
+  mapping() = default;
+  /// @throws error(errc::out_of_memory) when it cannot be mapped
+  mapping(descriptor const& file, std::size_t offset, std::size_t bytes) : bytes_(bytes) {
+    void* const p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), static_cast<off_t>(offset));
+    if (p == MAP_FAILED)
+      throw error(errc::out_of_memory, "mapping " + std::to_string(bytes) + " shared bytes failed: " + std::strerror(errno));
+    data_ = static_cast<std::byte*>(p);
+  }
+  mapping(mapping&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+  mapping& operator=(mapping&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~mapping() {
+    if (data_ != nullptr) ::munmap(data_, bytes_);
+  }
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// Memory with a descriptor and no name: it can be handed to other processes, and is gone when the last of them is, however
+/// they end. It grows at its end; every byte of it is really there, so that no access to it can fail later.
+class memory_file {
+ public:
+  /// @param directory where to make it: empty for the kernel's own memory, which no mount limits; else a directory on a
+  /// file system that has unnamed files, such as a tmpfs or a hugetlbfs
+  explicit memory_file(std::string directory) : directory_(std::move(directory)) {
+    file_ = descriptor(directory_.empty()
+                           ? static_cast<int>(::syscall(SYS_memfd_create, "ringlet", 1u /* MFD_CLOEXEC */))
+                           : ::open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600));
+    if (!file_)
+      throw error(errc::out_of_memory,
+                  "making an unnamed file in " + place() + " failed: " + std::strerror(errno) +
+                      (directory_.empty() ? "" : "; settings::directory must name a writable directory on a tmpfs"));
+  }
+
+  /// Appends so many bytes, zeroed, touched first by the thread that calls.
+  /// @return where they begin, a multiple of the page size
+  /// @throws error(errc::out_of_memory) with the bytes needed and available
+  std::size_t grow(std::size_t bytes) {
+    if (bytes > available()) refuse(bytes, "");
+    int const failed = ::posix_fallocate(file_.get(), static_cast<off_t>(size_), static_cast<off_t>(bytes));
+    if (failed != 0) refuse(bytes, std::strerror(failed));
+    std::size_t const page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return std::exchange(size_, size_ + (bytes + page - 1) / page * page);
+  }
+  /// Gives the memory of a part back; who reads it afterwards finds zeros.
+  void punch(std::size_t offset, std::size_t bytes) {
+    ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                static_cast<off_t>(bytes));
+  }
+  descriptor const& file() const { return file_; }
+
+ private:
+  std::string place() const { return directory_.empty() ? "memory" : directory_; }
+
+  // Bytes that can still be had: of the file system, or of the machine.
+  std::size_t available() const {
+    if (!directory_.empty()) {
+      struct statfs fs;
+      if (::fstatfs(file_.get(), &fs) != 0 || fs.f_blocks == 0) return static_cast<std::size_t>(-1);  // no limit is set
+      return static_cast<std::size_t>(fs.f_bavail) * static_cast<std::size_t>(fs.f_bsize);
+    }
+    descriptor const info(::open("/proc/meminfo", O_RDONLY | O_CLOEXEC));
+    char text[1024] = {};
+    if (!info || ::read(info.get(), text, sizeof text - 1) <= 0) return static_cast<std::size_t>(-1);
+    char const* const found = std::strstr(text, "MemAvailable:");
+    return found != nullptr ? std::strtoull(found + 13, nullptr, 10) << 10 : static_cast<std::size_t>(-1);
+  }
+  [[noreturn]] void refuse(std::size_t bytes, std::string const& reason) const {
+    throw error(errc::out_of_memory, "a rank needs " + std::to_string(bytes) + " bytes of shared memory in " + place() +
+                                         ", where " + std::to_string(available()) + " are available" +
+                                         (reason.empty() ? "" : " (" + reason + ")") +
+                                         ": make room (docker: --shm-size), or use fewer or smaller slots");
+  }
+
+  std::string directory_;
+  descriptor file_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace ringlet

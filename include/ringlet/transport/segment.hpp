@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ringlet/call.hpp"
+#include "ringlet/config.hpp"
+#include "ringlet/error.hpp"
+#include "ringlet/mapped_peers.hpp"
+#include "ringlet/transport.hpp"
+#include "ringlet/transport/bell.hpp"
+#include "ringlet/transport/slot_ring.hpp"
+
+namespace ringlet {
+
+/// What ranks agree on when they share memory. The same on all of them.
+struct segment_settings {
+  /// Slices that a queue holds, at least 2. Pipelining keeps fewer than that under way.
+  std::size_t slots = 8;
+  /// Capacity of a slot in bytes, a multiple of 128. What is written to a slot should still be in the cache when it is read.
+  std::size_t slot_bytes = std::size_t{256} << 10;
+  /// Parallel rings, each with its share of every chunk, 1 to 16.
+  std::size_t lanes = 1;
+  /// The largest input, in bytes, that travels on a board; a multiple of 128, at least 128.
+  std::size_t board_bytes = std::size_t{32} << 10;
+
+  /// The settings as the text that ranks compare.
+  std::string describe() const {
+    return "slots=" + std::to_string(slots) + " slot_bytes=" + std::to_string(slot_bytes) +
+           " lanes=" + std::to_string(lanes) + " board_bytes=" + std::to_string(board_bytes);
+  }
+  /// @throws error(errc::invalid_argument) naming the value that cannot work
+  void check() const {
+    auto refuse = [](std::string const& what, std::size_t given, std::string const& expected) {
+      throw error(errc::invalid_argument, what + " is " + std::to_string(given) + ", expected " + expected);
+    };
+    constexpr std::size_t most = std::size_t{1} << 30;
+    if (slots < 2 || slots > 4096) refuse("slots", slots, "2 to 4096: with one, a ring locks");
+    if (slot_bytes == 0 || slot_bytes % interference != 0 || slot_bytes > most)
+      refuse("slot_bytes", slot_bytes, "a multiple of 128 up to 1 GiB");
+    if (lanes < 1 || lanes > 16) refuse("lanes", lanes, "1 to 16");
+    if (board_bytes == 0 || board_bytes % interference != 0 || board_bytes > most)
+      refuse("board_bytes", board_bytes, "a multiple of 128 up to 1 GiB");
+  }
+};
+
+/// Ranks whose segments of memory are all mapped into each other: their links, their boards, their faults. Where the
+/// segments come from is the business of the transports that derive from it. A segment is valid when it is all zeros.
+class segment_peers {
+ public:
+  /// A link of slots in the segments of two neighbours.
+  class link {
+   public:
+    class sender : public slot_ring<>::sender {
+     public:
+      sender(slot_ring<> const& r, bell& receiver) : slot_ring<>::sender(r), receiver_(&receiver) {}
+      void commit() {
+        slot_ring<>::sender::commit();
+        receiver_->ring();
+      }
+
+     private:
+      bell* receiver_;
+    };
+    class receiver : public slot_ring<>::receiver {
+     public:
+      receiver(slot_ring<> const& r, bell& sender) : slot_ring<>::receiver(r), sender_(&sender) {}
+      void release() {
+        slot_ring<>::receiver::release();
+        sender_->ring();
+      }
+
+     private:
+      bell* sender_;
+    };
+
+    link(sender next, receiver prev, std::uint32_t& told_by) : next_(next), prev_(prev), told_by_(&told_by) {}
+    sender& next() { return next_; }
+    receiver& prev() { return prev_; }
+    bool broken() const { return std::atomic_ref(*told_by_).load(std::memory_order_acquire) != 0; }
+
+   private:
+    sender next_;
+    receiver prev_;
+    std::uint32_t* told_by_;
+  };
+
+  /// Bytes of one rank's segment.
+  static std::size_t segment_bytes(segment_settings const& s) {
+    return sizeof(header) + 2 * board_stride(s) + s.lanes * lane_stride(s);
+  }
+
+  segment_peers(segment_peers const&) = delete;
+
+  // As `transport` says.
+  link& lane(std::size_t i) { return links_[i]; }
+  std::size_t lanes() const { return settings_.lanes; }
+  std::size_t slots() const { return settings_.slots; }
+  std::size_t slot_bytes() const { return settings_.slot_bytes; }
+  bool crowded() const { return crowded_; }
+  void rest() { at(rank_).sleeper.rest(); }
+  void finish(std::uint64_t sequence) { at(rank_).left.release(1 + sequence); }
+  void tell(fault const& f) {
+    // A fault stays with its teller, and the others get one word that says whose to read: whoever is killed in here has
+    // either told a rank or not.
+    header& mine = at(rank_);
+    if (std::atomic_ref(mine.has_told).exchange(1) == 0) {
+      mine.why = f;
+      for (int k = 0; k < size(); ++k) {
+        header& its = at((rank_ + k) % size());
+        std::uint32_t nobody = 0;
+        if (std::atomic_ref(its.told_by).compare_exchange_strong(nobody, 1 + static_cast<std::uint32_t>(rank_)))
+          its.sleeper.ring();
+      }
+    }
+    while (told() == nullptr) ::sched_yield();  // another thread of this rank is telling
+  }
+  fault const* told() {
+    std::uint32_t const teller = std::atomic_ref(at(rank_).told_by).load(std::memory_order_acquire);
+    return teller != 0 ? &at(static_cast<int>(teller) - 1).why : nullptr;
+  }
+
+  // As `mapped_peers` says, but for `locate` and `at`.
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(segments_.size()); }
+  std::size_t board_bytes() const { return settings_.board_bytes; }
+  template <class T>
+  T* board() {
+    return reinterpret_cast<T*>(&board_of(rank_, exchange_ + 1) + 1);
+  }
+  void publish(call const& c) {
+    board_header& mine = board_of(rank_, ++exchange_);
+    mine.digest = ringlet::digest(c);
+    call_of(rank_) = c;
+    mine.published.release(exchange_);
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != rank_) at(peer).sleeper.ring();
+  }
+  template <class T>
+  T const* try_read(int peer) const {
+    board_header& its = board_of(peer, exchange_);
+    return its.published.acquire() == exchange_ ? reinterpret_cast<T const*>(&its + 1) : nullptr;
+  }
+  std::uint64_t digest(int peer) const { return board_of(peer, exchange_).digest; }
+  call const& called(int peer) const { return call_of(peer); }
+  bool broken() const {
+    return std::atomic_ref(at(rank_).told_by).load(std::memory_order_acquire) != 0;
+  }
+
+ protected:
+  /// @param segments by rank, each of `segment_bytes(s)`, zeroed by its owner, aligned to 128
+  segment_peers(int rank, std::vector<std::byte*> segments, segment_settings const& s, bool crowded)
+      : settings_(s), rank_(rank), segments_(std::move(segments)), crowded_(crowded) {
+    int const next = (rank + 1) % size(), prev = (rank + size() - 1) % size();
+    links_.reserve(s.lanes);
+    for (std::size_t i = 0; i < s.lanes; ++i)
+      links_.emplace_back(link::sender(queue(rank, next, i), at(next).sleeper),
+                          link::receiver(queue(prev, rank, i), at(prev).sleeper), at(rank).told_by);
+  }
+  ~segment_peers() = default;
+
+  std::byte* segment(int peer) const { return segments_[static_cast<std::size_t>(peer)]; }
+  /// How many operations a rank had finished when it left in good order, plus 1; 0 while it has not left.
+  std::uint64_t left(int peer) const { return at(peer).left.acquire(); }
+
+ private:
+  struct header {
+    alignas(interference) word left;
+    bell sleeper;
+    alignas(interference) std::uint32_t told_by;  // 1 + the rank that was the first to tell this one a fault
+    std::uint32_t has_told;
+    fault why;  // what this one tells others
+    alignas(interference) call calls[2];  // of the two latest exchanges
+  };
+  // A board: this header, and behind it the bytes; so short letters share the cache line of the flag that announces them.
+  struct board_header {
+    word published;
+    std::uint64_t digest;
+  };
+  // A lane: the count of slices that have come in, the credits for those that went out, the slots for what comes in.
+  struct lane_header {
+    alignas(interference) word filled;
+    alignas(interference) word credit;
+  };
+
+  static std::size_t board_stride(segment_settings const& s) { return s.board_bytes + interference; }
+  static std::size_t lane_stride(segment_settings const& s) {
+    return sizeof(lane_header) + slot_ring<>::bytes(s.slots, s.slot_bytes);
+  }
+
+  header& at(int peer) const { return *reinterpret_cast<header*>(segment(peer)); }
+  // Two boards are enough: whoever publishes exchange k+2 has read k+1 of everyone, and they had read k before.
+  board_header& board_of(int peer, std::uint64_t exchange) const {
+    return *reinterpret_cast<board_header*>(segment(peer) + sizeof(header) + (exchange % 2) * board_stride(settings_));
+  }
+  call& call_of(int peer) const { return at(peer).calls[exchange_ % 2]; }
+  lane_header& lane_of(int peer, std::size_t lane) const {
+    return *reinterpret_cast<lane_header*>(segment(peer) + sizeof(header) + 2 * board_stride(settings_) +
+                                           lane * lane_stride(settings_));
+  }
+  slot_ring<> queue(int from, int to, std::size_t lane) const {
+    lane_header& receiver = lane_of(to, lane);
+    return {&receiver.filled, &lane_of(from, lane).credit, reinterpret_cast<std::byte*>(&receiver + 1),
+            settings_.slots, settings_.slot_bytes};
+  }
+
+  segment_settings settings_;
+  int rank_;
+  std::vector<std::byte*> segments_;
+  std::vector<link> links_;
+  std::uint64_t exchange_ = 0;
+  bool crowded_;
+};
+
+namespace detail {
+
+// The processors that this thread may use, as bits, for others to read; and how many bits several such sets have.
+inline std::string affinity_text() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ::sched_getaffinity(0, sizeof allowed, &allowed);
+  std::string text;
+  for (int byte = 0; byte < 128; ++byte) {  // 1,024 processors
+    unsigned bits = 0;
+    for (int b = 0; b < 8; ++b) bits |= CPU_ISSET(8 * byte + b, &allowed) ? 1u << b : 0u;
+    text += static_cast<char>(bits);
+  }
+  return text;
+}
+inline std::size_t processors(std::vector<std::string> const& affinities) {
+  std::size_t count = 0;
+  for (std::size_t byte = 0; byte < 128; ++byte) {
+    unsigned char any = 0;
+    for (auto const& text : affinities) any |= static_cast<unsigned char>(byte < text.size() ? text[byte] : 0);
+    count += static_cast<std::size_t>(std::popcount(any));
+  }
+  return count;
+}
+
+}  // namespace detail
+}  // namespace ringlet
