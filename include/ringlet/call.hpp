@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ringlet/config.hpp"
+#include "ringlet/error.hpp"
 #include "ringlet/schedule.hpp"
 
 namespace ringlet {
@@ -38,20 +39,15 @@ RINGLET_HD constexpr std::uint64_t digest(call const& c) {
 }
 static_assert(sizeof(call) == 88, "a call travels between ranks: its layout is part of the wire version");
 
-/// The call in words: "all_reduce of 409600 float32, sum (call 7)".
+/// The call in words: "all_reduce of 409600 float32, sum (call 7)". It may come from a rank that has gone wrong: names are
+/// read within their bounds only.
 inline std::string describe(call const& c) {
-  constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_reduce", "barrier"};
-  std::string words = static_cast<unsigned>(c.what) < 4 ? names[static_cast<unsigned>(c.what)] : "an unknown collective";
-  auto bounded = [](char const* text, std::size_t size) {
-    std::size_t n = 0;
-    while (n < size && text[n] != 0) ++n;
-    return std::string(text, n);
-  };
-  if (c.what != collective::barrier) {
-    words += " of " + std::to_string(c.count) + " " + bounded(c.element_name, sizeof c.element_name);
-    if (c.reduction != 0) words += ", " + bounded(c.reduction_name, sizeof c.reduction_name);
-  }
-  return words + " (call " + std::to_string(c.sequence) + ")";
+  constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_reduce", "barrier", "an unknown collective"};
+  unsigned const what = static_cast<unsigned>(c.what) < 4 ? static_cast<unsigned>(c.what) : 4;
+  auto const sequence = static_cast<unsigned long long>(c.sequence), count = static_cast<unsigned long long>(c.count);
+  if (c.what == collective::barrier) return detail::words("%s (call %llu)", names[what], sequence);
+  return detail::words("%s of %llu %.22s%s%.31s (call %llu)", names[what], count, c.element_name,
+                       c.reduction != 0 ? ", " : "", c.reduction != 0 ? c.reduction_name : "", sequence);
 }
 
 }  // namespace ringlet

@@ -69,6 +69,40 @@ class ring_lanes {
   std::size_t count_ = 0;
 };
 
+// The buffers of a call, without their types.
+struct given {
+  void const* input;
+  std::size_t input_count;
+  void const* output;
+  std::size_t output_count;
+  std::size_t element, alignment, wire;  // bytes
+  collective what;
+};
+// Throws error(errc::invalid_argument) when they cannot be right.
+inline void check(given const& g, partition chunks, std::size_t rank, std::size_t slot_bytes) {
+  auto refuse = [](std::string const& why) { throw error(errc::invalid_argument, why); };
+  std::size_t const length = chunks.length(rank);
+  if (g.what == collective::all_reduce && g.output_count != g.input_count)
+    refuse(words("the output has %zu elements, the input %zu: give as many", g.output_count, g.input_count));
+  if (g.what == collective::reduce_scatter && g.output_count != length)
+    refuse(words("the output has %zu elements, chunk %zu of %zu has %zu", g.output_count, rank, chunks.count, length));
+  if (g.what == collective::all_gather && g.input_count != length)
+    refuse(words("the input has %zu elements, chunk %zu of %zu has %zu", g.input_count, rank, chunks.count, length));
+  if ((g.input == nullptr && g.input_count != 0) || (g.output == nullptr && g.output_count != 0))
+    refuse("a null pointer with a count that is not 0");
+  // In place means: the same memory, each chunk at its own place. Anything else would be read after it was written.
+  auto const in = reinterpret_cast<std::uintptr_t>(g.input), out = reinterpret_cast<std::uintptr_t>(g.output);
+  std::uintptr_t const home = chunks.offset(rank) * g.element;
+  bool const overlap = in < out + g.output_count * g.element && out < in + g.input_count * g.element;
+  bool const in_place = g.what == collective::all_reduce       ? in == out
+                        : g.what == collective::reduce_scatter ? out == in + home
+                                                               : in == out + home;
+  if (overlap && !in_place) refuse("input and output overlap without being the same: give separate ones, or one in place");
+  if (in % g.alignment != 0 || out % g.alignment != 0)
+    refuse(words("a buffer is not aligned to the %zu bytes that its element needs", g.alignment));
+  if (g.wire > slot_bytes) refuse(words("an element of %zu bytes is larger than a slot of %zu", g.wire, slot_bytes));
+}
+
 inline constexpr std::size_t one_shot_bytes = std::size_t{16} << 10;
 
 }  // namespace detail
@@ -87,26 +121,24 @@ class collective_operation : detail::started {
   using link_type = std::remove_reference_t<decltype(std::declval<X&>().lane(0))>;
   using ring = ring_operation<ring_schedule<What, Size>, arith, link_type>;
   static constexpr bool mapped = mapped_peers<X, T>;
+  static_assert(What != collective::all_gather || arith::keeps,
+                "ringlet: an all-gather reduces nothing: give keep{} or travel_as<W>(keep{})");
 
  public:
   /// Starts it; most users call `async_all_reduce` and the like. Checks arguments first and throws
   /// `error(errc::invalid_argument)`, before anything is sent, with what was given and what was expected.
   collective_operation(detail::session<X>& s, T const* input, std::size_t input_count, T* output,
                        std::size_t output_count, Op const& op, collective called = What)
-      : session_(&s), at_{input, output, {whole_input(What) ? input_count : output_count, static_cast<std::size_t>(s.size)}},
-        how_(op, s.size) {
-    check(input, input_count, output, output_count);
+      : session_(&s),
+        at_{input, output, {whole_input(What) ? input_count : output_count, static_cast<std::size_t>(s.size)}},
+        how_(op, s.size), call_(prototype) {
+    detail::check({input, input_count, output, output_count, sizeof(T), alignof(T), sizeof(typename arith::wire), What},
+                  at_.chunks, static_cast<std::size_t>(s.rank), s.wires.slot_bytes());
     s.start(*this);
     run = [](started& self) noexcept { return static_cast<collective_operation&>(self).advance(); };
     call_.sequence = sequence;
-    call_.what = called;
     call_.count = at_.chunks.count;
-    call_.element = element_id<T>;
-    set(call_.element_name, element_name<T>);
-    if constexpr (!arith::keeps || !std::is_same_v<typename arith::wire, T>) {
-      call_.reduction = reduction_id<Op>;
-      set(call_.reduction_name, operation_name<Op>);
-    }
+    call_.what = called;
     if constexpr (mapped) direct_.emplace(s.wires, at_, how_, call_, detail::one_shot_bytes);
     else make_ring(&call_);
   }
@@ -126,11 +158,13 @@ class collective_operation : detail::started {
   /// Waits until it is finished.
   /// @throws error(errc::peer_lost, timed_out, mismatch, aborted) in the words of the rank that noticed first
   void wait() {
-    if (state == status::pending) session_->wait([this] { return poll(); });
+    unsigned spent = 0;
+    for (int left = session_->pauses(); poll() == status::pending;)
+      if (left-- > 0) session_->pause();
+      else session_->linger(spent++);
     if (state == status::ready) return;
     if (run == nullptr) throw error(errc::not_connected, "the communicator of this operation is gone");
-    fault const& f = *session_->wires.told();
-    throw error(f.why, f.words, f.peer, step_, lane_);
+    session_->raise(step_, lane_);
   }
   /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
   void cancel() noexcept {
@@ -140,39 +174,19 @@ class collective_operation : detail::started {
   }
 
  private:
-  static void set(char* to, char const* from) {
-    while ((*to = *from) != 0) ++to, ++from;
-  }
-
-  void check(T const* input, std::size_t input_count, T* output, std::size_t output_count) const {
-    auto refuse = [](std::string const& words) { throw error(errc::invalid_argument, words); };
-    auto const me = static_cast<std::size_t>(session_->rank);
-    auto expect = [&](char const* name, std::size_t given, std::size_t expected) {
-      if (given != expected)
-        refuse(std::string(name) + " has " + std::to_string(given) + " elements, expected " + std::to_string(expected) +
-               (What == collective::all_reduce ? ", as many as the input"
-                                               : ": chunk " + std::to_string(me) + " of " + std::to_string(at_.chunks.count)));
+  // What all operations of this type call.
+  static constexpr call prototype = [] {
+    call c{.element = element_id<T>, .what = What};
+    auto set = [](char* to, char const* from) {
+      while ((*to = *from) != 0) ++to, ++from;
     };
-    if constexpr (What == collective::all_reduce) expect("the output", output_count, input_count);
-    if constexpr (What == collective::reduce_scatter) expect("the output", output_count, at_.chunks.length(me));
-    if constexpr (What == collective::all_gather) expect("the input", input_count, at_.chunks.length(me));
-    if ((input == nullptr && input_count != 0) || (output == nullptr && output_count != 0))
-      refuse("a null pointer with a count that is not 0");
-    // In place means: the same memory, each chunk at its own place. Anything else would be read after it was written.
-    auto const in = reinterpret_cast<std::uintptr_t>(input), out = reinterpret_cast<std::uintptr_t>(output);
-    std::size_t const in_bytes = input_count * sizeof(T), out_bytes = output_count * sizeof(T);
-    std::uintptr_t const home = at_.chunks.offset(me) * sizeof(T);
-    bool const overlap = in < out + out_bytes && out < in + in_bytes;
-    bool const in_place = What == collective::all_reduce       ? in == out
-                          : What == collective::reduce_scatter ? out == in + home
-                                                               : in == out + home;
-    if (overlap && !in_place) refuse("input and output overlap without being the same: give separate buffers, or one in place");
-    if (in % alignof(T) != 0 || out % alignof(T) != 0)
-      refuse("a buffer is not aligned to the " + std::to_string(alignof(T)) + " bytes that its element needs");
-    if (sizeof(typename arith::wire) > session_->wires.slot_bytes())
-      refuse("an element of " + std::to_string(sizeof(typename arith::wire)) + " bytes is larger than a slot of " +
-             std::to_string(session_->wires.slot_bytes()));
-  }
+    set(c.element_name, element_name<T>);
+    if constexpr (!arith::keeps || !std::is_same_v<typename arith::wire, T>) {
+      c.reduction = reduction_id<Op>;
+      set(c.reduction_name, operation_name<Op>);
+    }
+    return c;
+  }();
 
   // Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
   pipelining pipe() const {
@@ -196,7 +210,11 @@ class collective_operation : detail::started {
     if constexpr (mapped)
       if (rings_.count() == 0) {
         status const met = direct_->poll();
-        if (met == status::failed) return disagree(direct_->disagreeing()), give_up();
+        if (met == status::failed) {
+          int const peer = direct_->disagreeing();
+          if (peer >= 0) session_->disagree(call_, peer, session_->wires.called(peer));
+          return give_up();
+        }
         if (met == status::pending || direct_->route() != route::ring) return met == status::ready ? finish() : met;
         make_ring(nullptr);
       }
@@ -204,29 +222,20 @@ class collective_operation : detail::started {
     if (now == status::failed) {
       for (std::size_t i = 0; i < rings_.count(); ++i)
         if (call const* theirs = rings_.at(i)->disagreement())
-          disagree((session_->rank + session_->size - 1) % session_->size, *theirs);
+          session_->disagree(call_, (session_->rank + session_->size - 1) % session_->size, *theirs);
       return give_up();
     }
     return now == status::ready ? finish() : now;
   }
   status finish() noexcept {
-    session_->done();
+    session_->done(status::ready);
     return state = status::ready;
   }
   status give_up() noexcept {
     for (std::size_t i = 0; i < rings_.count(); ++i) step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
-    session_->done();
+    session_->done(status::failed);
     return state = status::failed;
   }
-  void disagree(int peer) noexcept {
-    if constexpr (mapped)
-      if (peer >= 0) disagree(peer, session_->wires.called(peer));
-  }
-  void disagree(int peer, call const& theirs) noexcept {
-    session_->fail(fault(errc::mismatch, peer, "rank " + std::to_string(session_->rank) + " called " + describe(call_) +
-                                                   ", but rank " + std::to_string(peer) + " called " + describe(theirs)));
-  }
-
   struct none {};
 
   detail::session<X>* session_;

@@ -13,8 +13,8 @@ namespace ringlet {
 
 /// The one function that touches elements: what a step of a schedule does to the values of a slice.
 ///
-/// With `got` and `own`, each value is the operator's result; with one of them, it is that one (`own` lifted). Where `last`
-/// and `own`, the value is finished. Then `wire[i] = W(value)` and `result[i] = T(W(value))`: see `arithmetic`.
+/// With `got` and `own`, each value is the operator's result; with one of them, it is that one (`own` lifted). Where
+/// `last` and `own`, the value is finished. Then `wire[i] = W(value)` and `result[i] = T(W(value))`: see `arithmetic`.
 ///
 /// Null means absent: at least one of `got` and `own` is given; `wire`, `result` or both may be null. `result` may be
 /// `own`, and `wire` may be `got`; where T and W are the same type, `result` may be `got` (it landed at home). No other

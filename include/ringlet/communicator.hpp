@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ringlet/bootstrap/roster.hpp"
+#include "ringlet/call.hpp"
 #include "ringlet/element.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/schedule.hpp"
@@ -84,7 +85,7 @@ class communicator {
   /// Ends everything that runs or waits here or at other ranks, with `errc::aborted`. Any thread.
   void abort(std::string_view why = "abort() was called") {
     auto& s = session();
-    s.wires.tell(fault(errc::aborted, s.rank, "rank " + std::to_string(s.rank) + ": " + std::string(why)));
+    s.wires.tell(fault(errc::aborted, s.rank, "rank %d: %.*s", s.rank, static_cast<int>(why.size()), why.data()));
   }
 
   /// The transport, for those who need more of it than the contract says.
@@ -125,12 +126,17 @@ class session {
   ~session() {
     bool const idle = first_ == nullptr;
     for (; first_ != nullptr; first_ = first_->next) first_->state = status::failed, first_->run = nullptr;
-    if (!idle) wires.tell(fault(errc::aborted, rank, "rank " + std::to_string(rank) + " left with operations unfinished"));
-    else if (!failed()) wires.finish(started_);
+    // Who leaves because of a fault first tells it on: others might see its end before they are told, and take it for the
+    // culprit.
+    if (failed()) wires.tell(fault(*wires.told()));
+    else if (idle) wires.finish(started_);
+    else wires.tell(fault(errc::aborted, rank, "rank %d left with operations unfinished", rank));
   }
 
-  // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished.
+  // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the fault
+  // itself, as `wait` would, for a fault may come just before or just after the start.
   void start(started& op) {
+    if (failed() && !std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
     if (failed()) throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
     op.sequence = ++started_;
     (last_ == nullptr ? first_ : last_->next) = &op;
@@ -143,13 +149,15 @@ class session {
     return first_ == &op;
   }
   // Takes the first operation, which has ended, out of the order.
-  void done() noexcept {
+  void done(status how) noexcept {
+    fault_is_known_ |= how == status::failed;
     first_ = first_->next;
     if (first_ == nullptr) last_ = nullptr;
   }
   // Takes any operation out, unfinished: the peers cannot go on without it.
   void abandon(started& op, char const* how) noexcept {
-    fail(fault(errc::aborted, rank, "rank " + std::to_string(rank) + " " + how));
+    fault_is_known_ = true;
+    fail(fault(errc::aborted, rank, "rank %d %s", rank, how));
     started** at = &first_;
     started* before = nullptr;
     while (*at != nullptr && *at != &op) before = *at, at = &before->next;
@@ -163,38 +171,49 @@ class session {
   std::string why() { return wires.told()->words; }
   int culprit() { return wires.told()->peer; }
 
-  // One poll in vain. Now and then it looks at the clock and at the peers. Returns false when the wait is over: a fault was
-  // found or told.
-  bool in_vain() noexcept {
-    if (first_ == nullptr) return false;
+  // Ranks called different things. The first to notice tells all.
+  void disagree(call const& mine, int peer, call const& theirs) noexcept {
+    fail(fault(errc::mismatch, peer, "rank %d called %s, but rank %d called %s", rank, describe(mine).c_str(), peer,
+               describe(theirs).c_str()));
+  }
+
+  // One poll in vain: now and then it looks at the clock and at the peers. Finds the fault that ends the wait, if any.
+  void in_vain() noexcept {
+    if (first_ == nullptr || failed()) return;
     std::uint64_t const sequence = first_->sequence;
     auto const now = std::chrono::steady_clock::now();
-    if (sequence != watched_) watched_ = sequence, since_ = now, looked_ = now;
-    if (now - looked_ > look_after) {
-      looked_ = now;
-      if (int const peer = wires.lost(sequence); peer >= 0 && !failed())
-        fail(fault(errc::peer_lost, peer, "rank " + std::to_string(peer) + " has ended or left, and rank " +
-                                              std::to_string(rank) + " needs it in call " + std::to_string(sequence)));
-      if (now - since_ > options.timeout && !failed())
-        fail(fault(errc::timed_out, -1, "rank " + std::to_string(rank) + " waited " + std::to_string(options.timeout.count()) +
-                                            " ms for its peers in call " + std::to_string(sequence) +
-                                            ": see which rank has not come, or raise connect_options::timeout"));
-    }
-    return !failed();
+    if (sequence != watched_) watched_ = sequence, since_ = looked_ = now;
+    if (now - looked_ <= look_after) return;
+    looked_ = now;
+    auto const number = static_cast<unsigned long long>(sequence);
+    if (int const peer = wires.lost(sequence); peer >= 0)
+      fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d needs it in call %llu", peer, rank, number));
+    if (now - since_ > options.timeout)
+      fail(fault(errc::timed_out, -1,
+                 "rank %d waited %lld ms for its peers in call %llu: see which rank has not come, or raise "
+                 "connect_options::timeout",
+                 rank, static_cast<long long>(options.timeout.count()), number));
   }
-  // Waits while `poll` says pending: pauses, then yields, then rests.
-  template <class Poll>
-  void wait(Poll&& poll) {
-    for (int left = crowded_ ? crowded_pauses : pauses; left > 0; --left) {
-      if (poll() != status::pending) return;
-      pause();
-    }
-    auto const begin = std::chrono::steady_clock::now();
-    while (poll() == status::pending) {
-      if (!in_vain()) continue;  // the next poll says failed
-      if (std::chrono::steady_clock::now() - begin < yield_for) ::sched_yield();
-      else wires.rest();
-    }
+  // How long to go on polling before `linger`. With a processor for each rank, as long as hops take; without, whoever is
+  // waited for may need this one.
+  int pauses() const { return crowded_ ? 10 : 2000; }
+  // Called between polls when pauses are used up: yields, and when that has gone on for a while, rests.
+  // @param spent how often it was called in this wait
+  void linger(unsigned spent) noexcept {
+    in_vain();
+    if (spent < yields) ::sched_yield();
+    else wires.rest();
+  }
+  static void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
+#endif
+  }
+  [[noreturn]] void raise(int step, int lane) {
+    fault const& f = *wires.told();
+    throw error(f.why, f.words, f.peer, step, lane);
   }
 
   connect_options<X> const options;
@@ -203,20 +222,11 @@ class session {
   std::vector<std::uint8_t> barrier_cells;  // what a barrier reduces: one byte a rank
 
  private:
-  // With a processor for each rank a pause is worth while for as long as a hop takes; without, whoever is waited for
-  // may need this one.
-  static constexpr int pauses = 2000, crowded_pauses = 10;
-  static constexpr std::chrono::microseconds yield_for{2000}, look_after{20'000};
-
-  static void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("isb" ::: "memory");
-#endif
-  }
+  static constexpr unsigned yields = 2000;
+  static constexpr std::chrono::milliseconds look_after{20};
 
   bool const crowded_;
+  bool fault_is_known_ = false;  // an operation here has ended by it
   started *first_ = nullptr, *last_ = nullptr;
   std::uint64_t started_ = 0, watched_ = 0;
   std::chrono::steady_clock::time_point since_, looked_;

@@ -22,34 +22,6 @@ enum class route : std::uint8_t {
   ring,      ///< somebody's memory is out of the others' reach: slices through slots
 };
 
-namespace detail {
-// Adds up all contributions to one chunk in the order in which a ring would: rank c+1 first, rank c, the owner, last. So
-// the choice of algorithm never changes the bits. `input(r)` is where rank r's part of the chunk begins.
-template <class Arithmetic, class Input>
-constexpr void reduce_in_ring_order(int chunk, int size, Input input, typename Arithmetic::element* result,
-                                    std::size_t count, Arithmetic const& how) {
-  using element = typename Arithmetic::element;
-  using wire = typename Arithmetic::wire;
-  constexpr std::size_t block = 4096 / sizeof(wire) != 0 ? 4096 / sizeof(wire) : 1;  // stays in the first-level cache
-  constexpr this_thread here{};
-  constexpr wire const* nothing = nullptr;
-  if (size == 1) return combine(here, static_cast<wire*>(nullptr), result, nothing, input(0), count, how, true);
-  wire partial[block];
-  for (std::size_t begin = 0; begin < count; begin += block) {
-    std::size_t const n = count - begin < block ? count - begin : block;
-    auto contribution = [&](int k) { return input((chunk + k) % size) + begin; };
-    wire const* sum = partial;
-    if constexpr (std::is_same_v<element, wire> && !Arithmetic::lifts)
-      sum = contribution(1);
-    else
-      combine(here, partial, static_cast<element*>(nullptr), nothing, contribution(1), n, how, false);
-    for (int k = 2; k < size; ++k, sum = partial)
-      combine(here, partial, static_cast<element*>(nullptr), sum, contribution(k), n, how, false);
-    combine(here, static_cast<wire*>(nullptr), result + begin, sum, contribution(size), n, how, true);
-  }
-}
-}  // namespace detail
-
 /// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once whether
 /// they called the same thing. Small input travels on the boards, and that is all. Otherwise the boards say where buffers
 /// lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two exchanges; if not,
@@ -150,31 +122,24 @@ class direct_operation {
 
   // One shot: everything that I need stands on the boards.
   constexpr void compute() {
-    auto board = [&](int peer) { return peers_->template try_read<element>(peer); };
     if constexpr (What == collective::all_gather) {
-      for (int r = 0; r < peers_->size(); ++r) land(board(r), at_.output + offset(r), length(r));
+      for (int r = 0; r < peers_->size(); ++r) land(input_of(r), at_.output + offset(r), length(r));
     } else if constexpr (What == collective::reduce_scatter) {
-      reduce(peers_->rank(), 0, length(peers_->rank()), board, at_.output);
+      reduce(peers_->rank(), 0, length(peers_->rank()), at_.output);
     } else {
-      for (int c = 0; c < peers_->size(); ++c) reduce(c, 0, length(c), board, at_.output + offset(c));
+      for (int c = 0; c < peers_->size(); ++c) reduce(c, 0, length(c), at_.output + offset(c));
     }
   }
 
   // Two exchanges: I compute my chunk, a block at a time, and hand each block out while the cache has it.
   constexpr void pass() {
     int const me = peers_->rank();
-    auto memory = [&](int peer, int which) {
-      return peers_->template at<element>(peer, peers_->template try_read<position>(peer)[which]);
-    };
-    auto input_of = [&](int peer) { return static_cast<element const*>(memory(peer, input)); };
     element* const mine = whole_output(What) ? at_.output + offset(me) : at_.output;
-    constexpr std::size_t block = 16384 / sizeof(element) != 0 ? 16384 / sizeof(element) : 1;
+    constexpr std::size_t block = elements_in(16384);
     for (std::size_t begin = 0; begin < length(me); begin += block) {
       std::size_t const n = length(me) - begin < block ? length(me) - begin : block;
-      if constexpr (What == collective::all_gather)
-        land(at_.input + begin, mine + begin, n);
-      else
-        reduce(me, begin, n, input_of, mine + begin);
+      if constexpr (What == collective::all_gather) land(at_.input + begin, mine + begin, n);
+      else reduce(me, begin, n, mine + begin);
       if constexpr (whole_output(What))
         for (int k = 1; k < peers_->size(); ++k) {  // not all to rank 0 first
           int const peer = (me + k) % peers_->size();
@@ -183,14 +148,38 @@ class direct_operation {
     }
   }
 
-  template <class Input>
-  constexpr void reduce(int chunk, std::size_t begin, std::size_t n, Input input_of, element* result) const {
-    auto part = [&](int peer) { return input_of(peer) + offset(chunk) + begin; };
-    detail::reduce_in_ring_order(chunk, peers_->size(), part, result, n, how_);
+  // Adds up all contributions to part of a chunk in the order in which a ring would: rank c+1 first, rank c, the chunk's
+  // owner, last. So the choice of algorithm never changes the bits.
+  constexpr void reduce(int chunk, std::size_t begin, std::size_t count, element* result) const {
+    using wire = typename Arithmetic::wire;
+    constexpr std::size_t block = elements_in(4096);  // partial sums stay in the first-level cache
+    int const size = peers_->size();
+    auto contribution = [&](int k) { return input_of((chunk + k) % size) + offset(chunk) + begin; };
+    wire partial[block];
+    for (std::size_t const end = begin + count; begin < end; begin += block, result += block) {
+      std::size_t const n = end - begin < block ? end - begin : block;
+      wire const* sum = nullptr;
+      int k = 1;
+      if constexpr (std::is_same_v<element, wire> && !Arithmetic::lifts)
+        if (size > 1) sum = contribution(k++);  // as it is: nothing to compute
+      for (; k <= size; ++k, sum = partial)
+        combine(this_thread{}, k < size ? partial : nullptr, k < size ? nullptr : result, sum, contribution(k), n, how_,
+                k == size);
+    }
   }
   constexpr void land(element const* from, element* to, std::size_t n) const {
     combine(this_thread{}, static_cast<typename Arithmetic::wire*>(nullptr), to,
             static_cast<typename Arithmetic::wire const*>(nullptr), from, n, how_, true);
+  }
+  constexpr element* memory(int peer, int which) const {
+    return peers_->template at<element>(peer, peers_->template try_read<position>(peer)[which]);
+  }
+  // The whole input of a rank: on its board, or where its board says.
+  constexpr element const* input_of(int peer) const {
+    return route_ == route::one_shot ? peers_->template try_read<element>(peer) : memory(peer, input);
+  }
+  static constexpr std::size_t elements_in(std::size_t bytes) {
+    return bytes < sizeof(element) ? 1 : bytes / sizeof(element);
   }
   constexpr std::size_t offset(int chunk) const { return at_.chunks.offset(static_cast<std::size_t>(chunk)); }
   constexpr std::size_t length(int chunk) const { return at_.chunks.length(static_cast<std::size_t>(chunk)); }

@@ -128,13 +128,13 @@ struct computes_in<small_float<ExponentBits, MantissaBits, Infinite>> {
   using type = std::conditional_t<ExponentBits + MantissaBits == 15, float, void>;
 };
 
-/// What a buffer may hold: a non-empty, trivially copyable object that one can assign, since its bytes travel. A pointer
-/// is none: it means nothing on another rank.
+/// What a buffer may hold: a non-empty, trivially copyable object that one can assign, since its bytes travel. A
+/// pointer is none: it means nothing on another rank.
 template <class T>
 concept element =
     std::is_object_v<T> && std::is_same_v<T, std::remove_cv_t<T>> && std::is_trivially_copyable_v<T> &&
-    std::is_copy_constructible_v<T> && std::is_copy_assignable_v<T> && !std::is_empty_v<T> && !std::is_array_v<T> &&
-    !std::is_pointer_v<T> && !std::is_member_pointer_v<T> && !std::is_null_pointer_v<T>;
+    std::is_copy_constructible_v<T> && std::is_copy_assignable_v<T> && !std::is_empty_v<T> &&
+    !std::is_array_v<T> && !std::is_pointer_v<T> && !std::is_member_pointer_v<T> && !std::is_null_pointer_v<T>;
 
 /// A name for a type of one's own, to be specialised, by which ranks and errors know it. Types with the same label and
 /// size count as the same type. Null: user types are told apart by size only.
@@ -211,7 +211,8 @@ constexpr std::uint64_t fnv1a(std::uint64_t number, std::uint64_t hash) {
 template <class T>
 inline constexpr char const* element_name = detail::name_text<T>.text;
 
-/// A number by which ranks find that they hold different types: a hash of name and size. The same whatever the compiler.
+/// A number by which ranks find that they hold different types: a hash of name and size. The same whatever the
+/// compiler.
 /// @tparam T the element
 template <class T>
 inline constexpr std::uint64_t element_id =

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdarg>
+#include <cstdio>
 #include <string>
 #include <system_error>
 
@@ -46,6 +48,18 @@ class error : public std::system_error {
  private:
   int peer_, step_, lane_;
 };
+
+namespace detail {
+// Words for an error, as printf makes them: one call where chains of strings would be pages of code in every program.
+[[gnu::format(printf, 1, 2)]] inline std::string words(char const* format, ...) {
+  char text[512];
+  va_list values;
+  va_start(values, format);
+  std::vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  return text;
+}
+}  // namespace detail
 
 inline std::error_category const& category() noexcept {
   static struct final_category final : std::error_category {

@@ -79,9 +79,9 @@ class ring_operation {
   RINGLET_HD constexpr status poll() {
     if (!posted_) posted_ = worker_.leader(post{this});
     for (; round_ < end_; round_ += pipe_.width * pipe_.depth)
-      if (!all_steps()) return hopeless() ? status::failed : status::pending;
+      if (!all_steps()) return stuck();
     if (worker_.leader(drained{link_})) return status::ready;
-    return hopeless() ? status::failed : status::pending;
+    return stuck();
   }
 
   /// The step at which it stands.
@@ -113,9 +113,9 @@ class ring_operation {
     Link* link;
     RINGLET_HD constexpr bool operator()() const { return link->next().drained(); }
   };
-  struct broken {
-    Link* link;
-    RINGLET_HD constexpr bool operator()() const { return link->broken(); }
+  struct hopeless {
+    ring_operation* self;
+    RINGLET_HD constexpr bool operator()() const { return self->differs_ || self->link_->broken(); }
   };
   struct peek {
     ring_operation* self;
@@ -165,7 +165,8 @@ class ring_operation {
     if constexpr (announcing_link<Link>)
       if (called_ != nullptr && !sent_) link_->next().announce(*called_);
   }
-  RINGLET_HD constexpr bool hopeless() { return differs_ || worker_.leader(broken{link_}); }
+
+  RINGLET_HD constexpr status stuck() { return worker_.leader(hopeless{this}) ? status::failed : status::pending; }
 
   // One round. With a size known while compiling, what each step does is known too, and its branches fold away.
   RINGLET_HD constexpr bool all_steps() {

@@ -259,7 +259,8 @@ constexpr std::uint64_t expected(int n, std::size_t c) {
   return n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
 }
 
-/// Runs a schedule among n ranks, 1 to 64, and looks at everything.
+/// Runs a schedule among n ranks, 1 to 64, and looks at everything. A rank's memory is spoilt once it has said ready: whoever
+/// still reads it or writes to it is found out.
 /// @tparam S the schedule
 /// @tparam ZeroCopy whether links take slices straight from the sender's memory
 template <schedule S, bool ZeroCopy = false>
@@ -270,7 +271,7 @@ constexpr verdict check(int n, setting const& s) {
   world<S, contributors, join, ZeroCopy> w(n, s, [](std::size_t r, std::size_t) {
     return contributors{std::uint64_t{1} << r, false};
   });
-  return w.run([&](std::size_t r) {
+  verdict const v = w.run([&](std::size_t r) {
     std::uint64_t const own = std::uint64_t{1} << r;
     for (std::size_t c = 0; c < w.chunks().parts; ++c) {
       // Chunks that are not mine in a reduce-scatter keep what they held.
@@ -280,8 +281,13 @@ constexpr verdict check(int n, setting const& s) {
         if (!s.in_place && w.input(r)[i].who != own) return false;
       }
     }
+    // From now on the memory is the caller's, who may do anything with it.
+    for (std::size_t i = 0; i < s.count; ++i) w.input(r)[i] = w.output(r)[i] = {0, true};
     return true;
   });
+  for (std::size_t i = 0; v == verdict::correct && i < static_cast<std::size_t>(n) * s.count; ++i)  // and nobody else touches it
+    if (auto const e = w.output(i / s.count)[i % s.count]; e.who != 0 || !e.twice) return verdict::wrong;
+  return v;
 }
 
 }  // namespace symbolic

@@ -10,8 +10,8 @@
 
 namespace ringlet {
 
-// Operators. Function objects, so that a kernel can name them. Each works on the accumulator, which is the element unless
-// `computes_in` or `accumulate_in` says otherwise, and may have two more members that the library calls:
+// Operators. Function objects, so that a kernel can name them. Each works on the accumulator, which is the element
+// unless `computes_in` or `accumulate_in` says otherwise, and may have two more members that the library calls:
 //   A lift(A x)            what a rank's own element is before it takes part (scaled_sum)
 //   A finish(A v, int n)   what the last of n ranks does to the reduced value (average)
 
@@ -128,8 +128,8 @@ struct average {
   }
 };
 
-/// Each rank's elements times the factor that this rank gives, summed: a mean weighted by rank. Ranks may give different
-/// factors. The product is rounded to the accumulator before it is added.
+/// Each rank's elements times the factor that this rank gives, summed: a mean weighted by rank. Ranks may give
+/// different factors. The product is rounded to the accumulator before it is added.
 /// @tparam F the factor's type; it is converted to the accumulator before use
 template <class F>
 struct scaled_sum {
@@ -220,15 +220,14 @@ struct keep {
   using commutative_and_associative = std::true_type;
 };
 
-/// Whether the author of `Op` says that it may be applied in any order and grouping, as a ring does: each chunk is reduced
-/// starting at another rank. True for the operators above and for a class with a member
-/// `using commutative_and_associative = std::true_type;`; to be specialised for others.
+/// Whether the author of `Op` says that it may be applied in any order and grouping, as a ring does: each chunk is
+/// reduced starting at another rank. True for the operators above and for a class with a member `using
+/// commutative_and_associative = std::true_type;`; to be specialised for others.
 /// @tparam Op the operator
 template <class Op>
 inline constexpr bool is_commutative_and_associative = false;
 template <class Op>
-  requires(Op::commutative_and_associative::value)
-inline constexpr bool is_commutative_and_associative<Op> = true;
+requires(Op::commutative_and_associative::value) inline constexpr bool is_commutative_and_associative<Op> = true;
 
 /// An operator that `commutative` has made. Names are for errors; this one has none of its own.
 /// @tparam F the function object
@@ -284,8 +283,8 @@ RINGLET_HD constexpr auto accumulate_in(Op op)
   return {detail::policies<Op>::bare(op)};
 }
 
-/// `op`, with values that travel as `W`: `travel_as<bfloat16>(sum{})` halves the bytes of floats. All ranks still get the
-/// same bits: each keeps what has travelled, the one who calculated it included.
+/// `op`, with values that travel as `W`: `travel_as<bfloat16>(sum{})` halves the bytes of floats. All ranks still get
+/// the same bits: each keeps what has travelled, the one who calculated it included.
 /// @tparam W the type on the wire
 template <element W, class Op>
 RINGLET_HD constexpr auto travel_as(Op op)
@@ -298,7 +297,7 @@ RINGLET_HD constexpr auto travel_as(Op op)
 template <class Op>
 inline constexpr char const* operation_name = "user";
 template <class Op>
-  requires requires { Op::name; }
+requires requires { Op::name; }
 inline constexpr char const* operation_name<Op> = Op::name;
 template <class Op, class A, class W>
 inline constexpr char const* operation_name<with_policies<Op, A, W>> = operation_name<Op>;
@@ -313,8 +312,8 @@ inline constexpr std::uint64_t reduction_id<with_policies<Op, A, W>> =
     detail::fnv1a(element_id<std::conditional_t<std::is_void_v<W>, char, W>>,
                   detail::fnv1a(element_id<std::conditional_t<std::is_void_v<A>, char, A>>, reduction_id<Op>));
 
-/// What one hop of a collective does to values. With contributions x1 ... xn in ring order, the accumulator A and the type
-/// on the wire W, the chain is
+/// What one hop of a collective does to values. With contributions x1 ... xn in ring order, the accumulator A and the
+/// type on the wire W, the chain is
 ///
 ///     v = W(x1), or W(lift(A(x1))) where the operator lifts
 ///     v = W(op(A(v), lift(A(xk)))) for each further k, and for the last of them W(finish(op(...), n))
@@ -349,9 +348,10 @@ class arithmetic {
                 "ringlet: an element is a non-empty, trivially copyable object, and no pointer: its bytes travel");
   static_assert(keeps || !std::is_void_v<calculated_in>,
                 "ringlet: 8-bit floats reduce only in a wider type: say accumulate_in<float>(op)");
-  static_assert(is_commutative_and_associative<operation>,
-                "ringlet: a ring reduces in rotated order, so an operator must be commutative and associative: declare it "
-                "with `using commutative_and_associative = std::true_type;` or ringlet::commutative(f)");
+  static_assert(
+      is_commutative_and_associative<operation>,
+      "ringlet: a ring reduces in rotated order, so an operator must be commutative and associative: declare it "
+      "with `using commutative_and_associative = std::true_type;` or ringlet::commutative(f)");
   static_assert(std::is_trivially_copyable_v<operation>,
                 "ringlet: an operator is copied to where it runs: it must be trivially copyable");
 
@@ -362,8 +362,10 @@ class arithmetic {
   /// What this rank's own element is before it takes part.
   RINGLET_ANY_EXEC
   RINGLET_HD constexpr accumulator lift(accumulator const& x) const {
-    if constexpr (lifts) return op_.lift(x);
-    else return x;
+    if constexpr (lifts)
+      return op_.lift(x);
+    else
+      return x;
   }
   /// One application of the operator: what has arrived, and this rank's lifted element.
   RINGLET_ANY_EXEC
@@ -375,8 +377,10 @@ class arithmetic {
   /// What the last rank does to the reduced value.
   RINGLET_ANY_EXEC
   RINGLET_HD constexpr accumulator finish(accumulator const& v) const {
-    if constexpr (finishes) return op_.finish(v, size_);
-    else return v;
+    if constexpr (finishes)
+      return op_.finish(v, size_);
+    else
+      return v;
   }
 
  private:

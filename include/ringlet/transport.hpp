@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
 #include <concepts>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -24,8 +25,12 @@ struct fault {
   char words[248] = {};    ///< for a person; ends with a zero
 
   fault() = default;
-  fault(errc e, int p, std::string_view text) : why(e), peer(p) {
-    text.copy(words, std::min(text.size(), sizeof words - 1));
+  /// @param format the words, as printf makes them
+  [[gnu::format(printf, 4, 5)]] fault(errc e, int p, char const* format, ...) : why(e), peer(p) {
+    va_list values;
+    va_start(values, format);
+    std::vsnprintf(words, sizeof words, format, values);
+    va_end(values);
   }
 };
 static_assert(std::is_trivially_copyable_v<fault>);

@@ -122,9 +122,10 @@ inline std::string failure(errc why, std::string const& words) {
   return static_cast<char>('0' + static_cast<int>(why)) + words;
 }
 inline std::string verdict_of(std::string_view text) {
-  if (text.empty()) throw error(errc::bootstrap, "rank 0 published an empty verdict");
-  if (text[0] != '+') throw error(static_cast<errc>(text[0] - '0'), std::string(text.substr(1)));
-  return std::string(text.substr(1));
+  char const kind = text.empty() ? ' ' : text[0];
+  if (kind == '+') return std::string(text.substr(1));
+  if (kind >= '1' && kind <= '9') throw error(static_cast<errc>(kind - '0'), std::string(text.substr(1)));
+  throw error(errc::bootstrap, "rank 0's verdict makes no sense: another program may write to the store", 0);
 }
 
 // Calls the roll, which ends when everyone has answered or the deadline has passed. Nothing when all is well, else

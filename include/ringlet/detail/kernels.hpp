@@ -10,9 +10,9 @@
 #include "ringlet/reduction.hpp"
 #include "ringlet/worker.hpp"
 
-// The loops under `combine`. Vector code is left to the compiler, which gets loops it can do: of a fixed length, into local
-// arrays that alias nothing, without branches. (With -O2, g++ 12 turns no others into vector code.) On x86-64 they are
-// compiled twice, and the processor is asked once which it can run.
+// The loops under `combine`. Vector code is left to the compiler, which gets loops it can do: of a fixed length, into
+// local arrays that alias nothing, without branches. (With -O2, g++ 12 turns no others into vector code.) On x86-64
+// they are compiled twice, and the processor is asked once which it can run.
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 #define RINGLET_X86 1
@@ -160,7 +160,7 @@ struct read_as {
   [[gnu::always_inline]] To operator[](std::size_t i) const { return static_cast<To>(from[i]); }
 };
 template <level Level, std::size_t N, class To, class From>
-  requires has_f16c<Level, To, From>
+requires has_f16c<Level, To, From>
 struct read_as<Level, N, To, From> {
   room<To, N> converted;
   [[gnu::always_inline]] explicit read_as(From const* from) { convert<Level, N>(converted.at, from); }
@@ -242,8 +242,8 @@ template <level Level, class Arithmetic>
 
 // All whole blocks from `begin` on. Returns where they end.
 template <level Level, class Arithmetic>
-[[gnu::always_inline]] inline std::size_t fold_blocks(operands<Arithmetic> const& at, std::size_t begin, std::size_t end,
-                                                      Arithmetic const& how, bool last, bool streams) {
+[[gnu::always_inline]] inline std::size_t fold_blocks(operands<Arithmetic> const& at, std::size_t begin,
+                                                      std::size_t end, Arithmetic const& how, bool last, bool streams) {
   for (; end - begin >= block_size<Arithmetic>; begin += block_size<Arithmetic>)
     fold_block<Level>(at.from(begin), how, last, streams);
   return begin;

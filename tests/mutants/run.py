@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tests the tests: plants bugs in copies of the headers, and the test named beside each bug must catch it.
+
+    run.py [--check] [LIST.txt...]      all lists of this folder unless some are named; --check only looks for stale bugs
+
+A list groups bugs by the promise that they break. Lines that begin with ; are comments.
+
+    # every element gets every contributor once
+    schedule.hpp | (rank + 1) % size => (rank + 2) % size | static/proof.cpp
+    transport/slot_ring.hpp | order::release => order::relaxed | unit/transport/slot_ring_test.cpp -fsanitize=thread
+
+that is: a header of include/ringlet; the old text, which must stand there once, and the new one (\\n is a new line);
+the test's source in tests/, with compiler flags if it needs some. A test in static/ catches a bug by a static_assert.
+Any other is built with doctest and run, and catches it by failing, by crashing or by passing its time limit.
+The compiler is CXX (c++).
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+HEADERS = TESTS.parent / "include/ringlet"
+COMPILER = [*os.environ.get("CXX", "c++").split(), "-std=c++20", "-O1", "-pthread"]
+BUILD_SECONDS, RUN_SECONDS, AT_ONCE = 300, 60, 2
+
+Bug = collections.namedtuple("Bug", "place promise header old new test")
+
+
+class Unusable(Exception):
+    """A bug that proves nothing: it no longer applies, or does not compile."""
+
+
+def read(path):
+    promise = None
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        line, place = line.strip(), f"{path.name}:{number}"
+        if line.startswith("#"):
+            promise = line.strip("# ")
+        elif line and not line.startswith(";"):
+            parts = re.fullmatch(r"(\S+) \| (.+?) =>(?: (.*?))? \| (\S.*)", line)
+            if not parts or not promise:
+                sys.exit(f"{place}: not `header | old => new | test` below a `# promise`")
+            header, old, new, test = (part.replace(r"\n", "\n") for part in parts.groups(default=""))
+            yield Bug(place, promise, header, old, new, test)
+
+
+def mutated(bug):
+    """The header's text with the bug in it."""
+    path = HEADERS / bug.header
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if text.count(bug.old) != 1:
+        raise Unusable(f"stale, the old text stands {text.count(bug.old)} times in {bug.header}")
+    if not (TESTS / bug.test.split()[0]).exists():
+        raise Unusable(f"stale, there is no {bug.test.split()[0]}")
+    return text.replace(bug.old, bug.new)
+
+
+def stale(bug):
+    """Why the bug no longer applies, or None."""
+    try:
+        mutated(bug)
+    except Unusable as fault:
+        return f"{bug.place}: {fault}"
+
+
+def run(command, seconds):
+    """Status (None where the time was up) and output. Ends whatever the command started."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", start_new_session=True) as process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            return None, "time limit"
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def compile_it(arguments):
+    status, output = run([*COMPILER, *arguments], BUILD_SECONDS)
+    if status != 0:
+        raise Unusable(f"does not compile:\n{output}")
+
+
+def constexpr_budget():
+    """What lets the compiler at hand finish a long proof, as in static/meson.build."""
+    flags = ["-fconstexpr-steps=2000000000", "-fconstexpr-ops-limit=2000000000"]
+    nothing = ["-Werror", "-fsyntax-only", "-x", "c++", os.devnull]
+    return [flag for flag in flags if run([*COMPILER, flag, *nothing], BUILD_SECONDS)[0] == 0]
+
+
+class Workshop:
+    """A folder in which headers meet tests, and doctest's own code, compiled once for each set of flags."""
+
+    def __init__(self, folder, tests):
+        self.folder, self.budget, self.mains = pathlib.Path(folder), constexpr_budget(), {}
+        for flags in {tuple(test.split()[1:]) for test in tests if not test.startswith("static/")}:
+            self.mains[flags] = self.folder / f"main{len(self.mains)}.o"
+            compile_it(["-c", TESTS / "main.cpp", *flags, "-o", self.mains[flags]])
+
+    def outcome(self, test, header=None, text=None):
+        """How the test failed, or None where it passed, with `text` in place of one header if one is named."""
+        source, *flags = test.split()
+        with tempfile.TemporaryDirectory(dir=self.folder) as place:
+            include = pathlib.Path(place)
+            shutil.copytree(HEADERS, include / "ringlet")
+            if header:
+                (include / "ringlet" / header).write_text(text, encoding="utf-8")
+            arguments = ["-I", include, *flags, TESTS / source]
+            if source.startswith("static/"):
+                status, output = run([*COMPILER, *arguments, *self.budget, "-fsyntax-only"], BUILD_SECONDS)
+                if status == 0:
+                    return None
+                # A bug that breaks the language is caught by every test, and says nothing of this one.
+                if header:
+                    compile_it(["-I", include, "-include", f"ringlet/{header}", "-fsyntax-only", "-x", "c++", os.devnull])
+                if status is not None and not re.search("static.assert|constant expression", output):
+                    raise Unusable(f"does not compile:\n{output}")
+                return "the compiler"
+            compile_it([*arguments, self.mains[tuple(flags)], "-o", include / "test"])
+            status, output = run([include / "test"], RUN_SECONDS)
+        if status is None:
+            return "its time limit"
+        if "ThreadSanitizer: data race" in output:
+            return "Thread Sanitizer"
+        return None if status == 0 else "a crash" if status < 0 else "a check"
+
+    def control(self, test):
+        """Without any bug the test must pass, or it would seem to catch them all."""
+        try:
+            how = self.outcome(test)
+            return how and f"{test} fails without any bug, by {how}"
+        except Unusable as fault:
+            return f"{test} {fault}"
+
+    def judge(self, bug):
+        """Whether the bug was caught, and a line for the table."""
+        begin = time.monotonic()
+        try:
+            how = self.outcome(bug.test, bug.header, mutated(bug))
+            verdict = f"killed by {how}" if how else f"SURVIVED {bug.test}"
+        except Unusable as fault:
+            how, verdict = None, f"UNUSABLE, {fault}"
+        seconds = time.monotonic() - begin
+        return how is not None, f"{bug.place} ({seconds:.1f} s) {bug.header}: {bug.old!r} => {bug.new!r}: {verdict}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only look for bugs that no longer apply")
+    parser.add_argument("lists", nargs="*", type=pathlib.Path, default=sorted((TESTS / "mutants").glob("*.txt")))
+    options = parser.parse_args()
+    bugs = [bug for path in options.lists for bug in read(path)]
+
+    if options.check:
+        faults = list(filter(None, map(stale, bugs)))
+        print(*faults, f"{len(bugs)} planted bugs, {len(faults)} stale", sep="\n")
+        return len(faults) > 0
+
+    tests = dict.fromkeys(bug.test for bug in bugs if not stale(bug))
+    killed, promise = 0, None
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        workshop = Workshop(folder, tests)
+        broken = list(filter(None, pool.map(workshop.control, tests)))
+        print("\n".join(broken) or f"{len(bugs)} bugs; the {len(tests)} tests that are to catch them pass without any")
+        for bug, (caught, line) in zip(bugs, pool.map(workshop.judge, [] if broken else bugs)):
+            if bug.promise != promise:
+                promise = bug.promise
+                print(f"\n{promise}")
+            print(f"  {line}", flush=True)
+            killed += caught
+    print(f"\n{killed} passed, {len(bugs) - killed} failed, 0 skipped")
+    return killed != len(bugs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ring, one-shot and direct give the same bits whatever the operator, and the direct ones are complete: by compiling.
+#include "ringlet/direct.hpp"
+#include "ringlet/prove.hpp"
+
+namespace {
+using namespace ringlet;
+using enum collective;
+using symbolic::array;
+using symbolic::setting;
+using symbolic::verdict;
+
+// Mapped peers for the compiler: boards of elements and boards of positions, two of each, since exchanges alternate.
+template <class T>
+struct meeting_place {
+  std::size_t n, count;
+  array<T> boards;
+  array<position> positions;
+  array<std::size_t> published;
+  array<call> calls;
+  constexpr meeting_place(std::size_t size, std::size_t elements)
+      : n(size), count(elements), boards(2 * size * elements), positions(4 * size), published(size), calls(size) {}
+};
+template <class T>
+struct peers {
+  meeting_place<T>* at_;
+  int rank_;
+  T *in, *out;  // of all ranks
+  std::size_t exchange = 0;
+
+  constexpr int rank() const { return rank_; }
+  constexpr int size() const { return static_cast<int>(at_->n); }
+  constexpr std::size_t board_bytes() const { return at_->count * sizeof(T); }
+  constexpr std::size_t slot(int peer, std::size_t e) const { return (e % 2) * at_->n + static_cast<std::size_t>(peer); }
+  template <class U>
+  constexpr U* of(int peer, std::size_t e) const {
+    if constexpr (std::is_same_v<U, position>) return at_->positions.data() + 2 * slot(peer, e);
+    else return at_->boards.data() + at_->count * slot(peer, e);
+  }
+  template <class U>
+  constexpr U* board() { return of<U>(rank_, exchange + 1); }
+  constexpr void publish(call const& c) {
+    at_->calls[static_cast<std::size_t>(rank_)] = c;
+    at_->published[static_cast<std::size_t>(rank_)] = ++exchange;
+  }
+  template <class U>
+  constexpr U const* try_read(int peer) {
+    return at_->published[static_cast<std::size_t>(peer)] >= exchange ? of<U>(peer, exchange) : nullptr;
+  }
+  constexpr std::uint64_t digest(int peer) { return ringlet::digest(called(peer)); }
+  constexpr call const& called(int peer) { return at_->calls[static_cast<std::size_t>(peer)]; }
+  // Buffers begin at a rank's own place, or at its own chunk of it.
+  constexpr position locate(T const* p, std::size_t) {
+    std::size_t const begin = static_cast<std::size_t>(rank_) * at_->count;
+    for (std::size_t i : {begin, begin + partition{at_->count, at_->n}.offset(static_cast<std::size_t>(rank_))}) {
+      if (p == in + i) return {1, i};
+      if (p == out + i) return {2, i};
+    }
+    return {};
+  }
+  template <class U>
+  constexpr U* at(int, position where) { return (where.window == 1 ? in : out) + where.offset; }
+  constexpr bool broken() const { return false; }
+};
+static_assert(mapped_peers<peers<int>, int>);
+
+// Runs a direct operation among n ranks; then `look(output of a rank, rank)` must hold for all.
+template <collective What, class Op, class T, class Fill, class Look>
+constexpr bool direct(int size, std::size_t count, bool in_place, std::size_t one_shot_bytes, Fill fill, Look look) {
+  auto const n = static_cast<std::size_t>(size);
+  partition const chunks{count, n};
+  // One element more, so that even empty buffers have addresses that differ.
+  array<T> in(n * count + 1), out(n * count + 1);
+  meeting_place<T> place(n, count);
+  array<peers<T>> all(n);
+  using operation = direct_operation<What, arithmetic<T, Op>, peers<T>>;
+  array<operation*> ops(n);
+  array<bool> ready(n);
+  call const c{.count = count, .what = What};
+  T* const results = in_place ? in.data() : out.data();
+  for (std::size_t r = 0; r < n; ++r) {
+    for (std::size_t i = 0; i < count; ++i) in[r * count + i] = fill(r, i);
+    all[r] = {&place, static_cast<int>(r), in.data(), out.data()};
+  }
+  for (std::size_t r = 0; r < n; ++r) {
+    std::size_t const mine = chunks.offset(r);
+    buffers<T> const at{in.data() + r * count + (whole_input(What) ? 0 : mine),
+                        results + r * count + (whole_output(What) ? 0 : mine), chunks};
+    ops[r] = new operation(all[r], at, arithmetic<T, Op>(Op{}, size), c, one_shot_bytes);
+  }
+  bool good = true;
+  for (int sweep = 0; sweep < 4; ++sweep)
+    for (std::size_t r = n; r-- > 0;)
+      if (!ready[r] && ops[r]->poll() == status::ready) {
+        ready[r] = true;
+        good = good && ops[r]->route() != route::ring && look(results + r * count, r);
+      }
+  for (std::size_t r = 0; r < n; ++r) {
+    good = good && ready[r];
+    delete ops[r];
+  }
+  return good;
+}
+
+// 1. The order of addition: an operator that is neither associative nor commutative, though it claims to be. ---------
+
+struct tangle {
+  using commutative_and_associative = std::true_type;
+  constexpr std::uint32_t operator()(std::uint32_t a, std::uint32_t b) const { return 3 * a + b; }
+};
+constexpr auto odd = [](std::size_t r, std::size_t i) { return static_cast<std::uint32_t>(101 * r + 7 * i + 1); };
+
+template <collective What>
+constexpr bool same_bits(int n, std::size_t count) {
+  using T = std::uint32_t;
+  using op = std::conditional_t<What == all_gather, keep, tangle>;
+  symbolic::world<ring_schedule<What>, T, op, false> ring(n, {.count = count}, odd);
+  bool good = ring.run([](std::size_t) { return true; }) == verdict::correct;
+  auto same = [&](T const* output, std::size_t r) {
+    for (std::size_t i = 0; i < count; ++i) {
+      bool const mine = i >= ring.chunks().offset(r) && i < ring.chunks().offset(r + 1);
+      if ((whole_output(What) || mine) && output[i] != ring.output(r)[i]) return false;
+    }
+    return true;
+  };
+  for (bool in_place : {false, true})
+    for (std::size_t one_shot_bytes : {std::size_t{0}, std::size_t{1} << 20})
+      good = good && direct<What, op, T>(n, count, in_place, one_shot_bytes, odd, same);
+  return good;
+}
+static_assert(same_bits<all_reduce>(1, 3) && same_bits<all_reduce>(2, 9) && same_bits<all_reduce>(3, 2));
+static_assert(same_bits<all_reduce>(5, 23) && same_bits<all_reduce>(8, 40));
+static_assert(same_bits<reduce_scatter>(1, 3) && same_bits<reduce_scatter>(2, 9) && same_bits<reduce_scatter>(5, 23));
+static_assert(same_bits<all_gather>(1, 3) && same_bits<all_gather>(2, 9) && same_bits<all_gather>(5, 23));
+
+// 2. Every contributor once. -----------------------------------------------------------------------------------------
+
+template <collective What>
+constexpr bool complete(int n, std::size_t count) {
+  using T = symbolic::contributors;
+  using op = std::conditional_t<What == all_gather, keep, symbolic::join>;
+  partition const chunks{count, static_cast<std::size_t>(n)};
+  auto fill = [](std::size_t r, std::size_t) { return T{std::uint64_t{1} << r, false}; };
+  auto look = [&](T const* output, std::size_t r) {
+    for (std::size_t c = 0; c < chunks.parts; ++c)
+      for (std::size_t i = chunks.offset(c); i < chunks.offset(c + 1); ++i)
+        if ((whole_output(What) || c == r) && (output[i].twice || output[i].who != symbolic::expected<What>(n, c))) return false;
+    return true;
+  };
+  for (bool in_place : {false, true})
+    for (std::size_t one_shot_bytes : {std::size_t{0}, std::size_t{1} << 20})
+      if (!direct<What, op, T>(n, count, in_place, one_shot_bytes, fill, look)) return false;
+  return true;
+}
+template <collective... What>
+constexpr bool all_complete(int n) {
+  auto const size = static_cast<std::size_t>(n);
+  return ((complete<What>(n, 0) && complete<What>(n, size / 2) && complete<What>(n, 3 * size - 1)) && ...);
+}
+static_assert(all_complete<all_reduce, reduce_scatter, all_gather>(1) && all_complete<all_reduce, reduce_scatter, all_gather>(2));
+static_assert(all_complete<all_reduce, reduce_scatter, all_gather>(3) && all_complete<all_reduce, reduce_scatter, all_gather>(4));
+static_assert(all_complete<all_reduce, reduce_scatter, all_gather>(9));
+
+}  // namespace
