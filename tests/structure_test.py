@@ -11,7 +11,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/ringlet"
 TOP = {"meson.build", "include", "bench", "tests", "examples", "LICENSE", "README.md"}
-LONGEST_HEADER, CORE = 420, 2000  # lines
+LONGEST_HEADER, CORE = 420, 2000  # lines; lines of code, without comments
 
 faults = []
 
@@ -62,8 +62,8 @@ for name in transports:
 # Sizes.
 for name, text in headers.items():
     check(text.count("\n") <= LONGEST_HEADER, f"{name} is longer than {LONGEST_HEADER} lines: two ideas in one file")
-core = sum(headers[name].count("\n") for name in order[:wall])
-check(core <= CORE, f"values, contracts and operations are {core} lines, more than {CORE}")
+core = sum(len([line for line in code(headers[name]).splitlines() if line.strip()]) for name in order[:wall] if name != "draw.hpp")
+check(core <= CORE, f"values, contracts and operations, pictures aside, are {core} lines of code, more than {CORE}")
 
 # If there is no test for it, it does not exist; and a test that no list names never runs.
 for name in [name for name in headers if not name.startswith("detail/")]:
@@ -91,5 +91,5 @@ for folder in ["include", "bench", "tests", "examples"]:
                   f"{path.relative_to(ROOT)} does not state its licence first")
             check("\t" not in text, f"{path.relative_to(ROOT)} holds a tab")
 
-print("\n".join(faults) or f"{len(headers)} headers, of them {core} lines of values, contracts and operations")
+print("\n".join(faults) or f"{len(headers)} headers, {core} lines of code in values, contracts and operations")
 sys.exit(bool(faults))

@@ -159,7 +159,7 @@ class collective_operation : detail::started {
   /// @throws error(errc::peer_lost, timed_out, mismatch, aborted) in the words of the rank that noticed first
   void wait() {
     unsigned spent = 0;
-    for (int left = session_->pauses(); poll() == status::pending;)
+    for (int left = state == status::pending ? session_->pauses() : 0; poll() == status::pending;)
       if (left-- > 0) session_->pause();
       else session_->linger(spent++);
     if (state == status::ready) return;

@@ -21,7 +21,7 @@ namespace ringlet {
 /// memory overlaps. Pointers need be aligned for their type only. Work that would change nothing is left out.
 ///
 /// Callable in constant expressions and on devices. On the host, `this_thread` runs vector code for what the processor
-/// has, with the same bits whatever that is.
+/// has, with the same bits whatever that is (the payload of a NaN aside).
 /// @tparam Worker who executes; its members share the elements, and none waits for another
 /// @tparam Arithmetic `arithmetic<T, Op>`
 /// @param n how many elements each given pointer has

@@ -116,8 +116,7 @@ class direct_operation {
   }
 
   static constexpr void copy(element* to, element const* from, std::size_t n) {
-    combine(this_thread{}, static_cast<element*>(nullptr), to, static_cast<element const*>(nullptr), from, n,
-            arithmetic<element, keep>{keep{}, 1}, true);
+    detail::copy(this_thread{}, to, static_cast<element*>(nullptr), from, n);
   }
 
   // One shot: everything that I need stands on the boards.

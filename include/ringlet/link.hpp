@@ -44,10 +44,10 @@ concept inbound = requires(End& end, placement where) {
   { end.release() } -> std::same_as<void>;
 };
 
-/// Both ends that a rank has on a ring. `broken()` says that waiting is useless: a peer is lost or has given up. It is
-/// asked only when there is nothing to do, and must be cheap: a load of a word, not a system call.
+/// Both ends that a rank has on a ring. `broken()` says that waiting is useless: a peer is lost or has given up. It is asked
+/// after every poll in vain and at no other time, so it is also the place to push on what has yet to leave.
 ///
-/// A minimal model is `examples/07_own_transport.cpp`; the smallest, a queue for the compiler, is in `prove.hpp`.
+/// A minimal model is in `examples/07_own_transport.hpp`; the smallest, a queue for the compiler, is in `prove.hpp`.
 template <class L, class T>
 concept link = requires(L& l) {
   { l.next() } -> outbound<T>;

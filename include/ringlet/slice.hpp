@@ -30,18 +30,20 @@ enum class status : std::uint8_t {
 /// How a count of elements is cut into parts that differ by one element at most: the first `count % parts` parts
 /// are one longer. The one rule by which a buffer becomes chunks, and a chunk the shares of its lanes.
 struct partition {
-  std::size_t count = 0;  ///< elements in all
-  std::size_t parts = 1;  ///< how many parts, at least one
+  std::size_t count;         ///< elements in all
+  std::size_t parts;         ///< how many parts, at least one
+  std::size_t base, longer;  ///< elements in the shorter parts; how many parts have one more
+
+  /// Divides once, here; what is asked later is multiplied.
+  RINGLET_HD constexpr partition(std::size_t elements, std::size_t into)
+      : count(elements), parts(into), base(elements / into), longer(elements % into) {}
 
   /// Where part `i` begins. `offset(parts)` is `count`.
-  RINGLET_HD constexpr std::size_t offset(std::size_t i) const {
-    std::size_t const longer = count % parts;
-    return i * (count / parts) + (i < longer ? i : longer);
-  }
+  RINGLET_HD constexpr std::size_t offset(std::size_t i) const { return i * base + (i < longer ? i : longer); }
   /// Elements in part `i`.
-  RINGLET_HD constexpr std::size_t length(std::size_t i) const { return count / parts + (i < count % parts); }
+  RINGLET_HD constexpr std::size_t length(std::size_t i) const { return base + (i < longer); }
   /// Elements in the longest part.
-  RINGLET_HD constexpr std::size_t longest() const { return count / parts + (count % parts != 0); }
+  RINGLET_HD constexpr std::size_t longest() const { return base + (longer != 0); }
 };
 
 }  // namespace ringlet

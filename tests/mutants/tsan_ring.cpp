@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// For Thread Sanitizer: ranks that are threads, as few slots as there can be, and slices so small that everyone waits for
-// everyone all the time. Built by hand: c++ -std=c++20 -O1 -pthread -fsanitize=thread tsan_ring.cpp ../main.cpp -I ../../include
+// For Thread Sanitizer: ranks that are threads, as few slots as there can be, and slices so small that everyone waits
+// for everyone all the time. Built by hand: c++ -std=c++20 -O1 -pthread -fsanitize=thread tsan_ring.cpp ../main.cpp -I
+// ../../include
 #include <doctest/doctest.h>
 #include <sched.h>
 
@@ -36,6 +37,7 @@ bool all_sum(int ranks, std::size_t count, F f) {
   auto const rank = [&](auto who) {
     ringlet::connect_options<ringlet::in_process> options;
     options.transport = {.slots = 2, .slot_bytes = 128, .lanes = 1, .board_bytes = 512};
+    options.timeout = std::chrono::seconds(10);
     auto comm = ringlet::connect<ringlet::in_process>(who, options);
     std::vector<element> in(count), out(count);
     auto const n = static_cast<element>(ranks);
@@ -53,7 +55,7 @@ bool all_sum(int ranks, std::size_t count, F f) {
 
 TEST_CASE("a ring of slots orders everything that two ranks touch") {
   for (int ranks : {2, 3, 4})
-    CHECK(all_sum(ranks, 150, [](auto& comm, auto& in, auto& out) {
+    REQUIRE(all_sum(ranks, 150, [](auto& comm, auto& in, auto& out) {
       using schedule = ringlet::ring_schedule<ringlet::collective::all_reduce>;
       ringlet::call const called;
       ringlet::ring_operation op(schedule{comm.rank(), comm.size()}, comm.transport().lane(0),
@@ -70,7 +72,7 @@ TEST_CASE("a ring of slots orders everything that two ranks touch") {
 
 TEST_CASE("an exchange on boards orders everything that is on them") {
   for (int ranks : {2, 3, 4})
-    CHECK(all_sum(ranks, 1, [](auto& comm, auto& in, auto& out) {
+    REQUIRE(all_sum(ranks, 1, [](auto& comm, auto& in, auto& out) {
       auto& peers = comm.transport();
       ringlet::call called;
       called.count = in[0];
@@ -89,7 +91,7 @@ TEST_CASE("an exchange on boards orders everything that is on them") {
 
 TEST_CASE("direct operations order everything that ranks touch") {
   for (int ranks : {2, 3, 4}) {
-    CHECK(all_sum(ranks, 100, [](auto& comm, auto& in, auto& out) { ringlet::all_reduce(comm, in, out); }));
-    CHECK(all_sum(ranks, 5000, [](auto& comm, auto& in, auto& out) { ringlet::all_reduce(comm, in, out); }));
+    REQUIRE(all_sum(ranks, 100, [](auto& comm, auto& in, auto& out) { ringlet::all_reduce(comm, in, out); }));
+    REQUIRE(all_sum(ranks, 5000, [](auto& comm, auto& in, auto& out) { ringlet::all_reduce(comm, in, out); }));
   }
 }

@@ -106,10 +106,11 @@ inline int tasks_of_node(std::string_view const list, int node) {
 /// | launcher | when | where ranks meet |
 /// |---|---|---|
 /// | ringlet | RINGLET_RANK (and RINGLET_SIZE) | RINGLET_ADDRESS |
-/// | torchrun | RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT | MASTER_ADDR, but never at MASTER_PORT: torchrun may
-/// listen there | | Open MPI | OMPI_COMM_WORLD_RANK | this machine; MASTER_ADDR when there are several | | hydra
-/// (MPICH) | PMI_RANK and MPI_LOCALNRANKS | rank 0 tells the others over PMI-1 | | Slurm | SLURM_PROCID in a step of
-/// srun | this machine; MASTER_ADDR when there are several | | none | none of these | rank 0 of 1 |
+/// | torchrun | RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT | MASTER_ADDR, never at MASTER_PORT: torchrun may listen there |
+/// | Open MPI | OMPI_COMM_WORLD_RANK | this machine; MASTER_ADDR when there are several |
+/// | hydra (MPICH) | PMI_RANK and MPI_LOCALNRANKS | rank 0 tells the others over PMI-1 |
+/// | Slurm | SLURM_PROCID in a step of srun | this machine; MASTER_ADDR when there are several |
+/// | none | none of these | rank 0 of 1 |
 ///
 /// RINGLET_ADDRESS (of rank 0), RINGLET_PORT and RINGLET_JOB go before what a launcher says. Without RINGLET_PORT the
 /// port is derived from the job's name, see `derived_ports`. Several machines are seen by a local size below the size.

@@ -12,7 +12,8 @@
 
 // The loops under `combine`. Vector code is left to the compiler, which gets loops it can do: of a fixed length, into
 // local arrays that alias nothing, without branches. (With -O2, g++ 12 turns no others into vector code.) On x86-64
-// they are compiled twice, and the processor is asked once which it can run.
+// they are compiled for AVX2, and the processor is asked once whether it has that; if not, elements are taken one at a
+// time, which for most types still keeps up with memory, and spares every program half of this code.
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 #define RINGLET_X86 1
@@ -170,9 +171,12 @@ struct read_as<Level, N, To, From> {
 // What was accumulated, as it travels: in `v` itself where the types are the same.
 template <level Level, class W, class A, std::size_t N>
 [[gnu::always_inline]] inline W const* narrowed(room<A, N> const& v, room<W, N>& out) {
-  if constexpr (std::is_same_v<W, A>) return v.at;
-  convert<Level, N>(out.at, v.at);
-  return out.at;
+  if constexpr (std::is_same_v<W, A>) {
+    return v.at;
+  } else {
+    convert<Level, N>(out.at, v.at);
+    return out.at;
+  }
 }
 
 #if RINGLET_X86
@@ -269,23 +273,28 @@ inline std::size_t elements_before_line(T const* result, std::size_t n) {
   return bytes % sizeof(T) == 0 ? bytes / sizeof(T) : n;
 }
 
-// All elements, by this thread.
+// All elements, by this thread: those before a cache line where it matters, whole blocks, the rest.
 template <class Arithmetic>
 void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last) {
-  std::size_t done = 0;
   if constexpr (in_blocks<Arithmetic>) {
     std::size_t const head = at.result == at.own ? n : elements_before_line(at.result, n);
     bool const streams = head < n;
-    if (streams) fold_each(at, 0, 1, head, how, last), done = head;
+    std::size_t done = 0;
+    for (std::size_t end = streams ? head : 0;; end = n) {
+      fold_each(at, done, 1, end, how, last);
+      if (end == n) break;
 #if RINGLET_X86
-    done = chosen_level == level::avx2 ? fold_blocks_avx2(at, done, n, how, last, streams)
-                                       : fold_blocks<level::baseline>(at, done, n, how, last, streams);
-    if (streams) __builtin_ia32_sfence();
+      done = chosen_level == level::avx2 ? fold_blocks_avx2(at, end, n, how, last, streams) : end;
 #else
-    done = fold_blocks<level::baseline>(at, done, n, how, last, streams);
+      done = fold_blocks<level::baseline>(at, end, n, how, last, streams);
 #endif
+    }
+#if RINGLET_X86
+    if (streams) __builtin_ia32_sfence();
+#endif
+  } else {
+    fold_each(at, 0, 1, n, how, last);
   }
-  fold_each(at, done, 1, n, how, last);
 }
 
 RINGLET_ANY_EXEC
@@ -299,14 +308,18 @@ RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::si
   fold_each(at, w.rank(), w.size(), n, how, last);
 }
 
-// `from` to one or two places. Of two, in pieces that stay in the first cache until they have been read again.
-template <class T>
-void copy_here(T* first, T* second, T const* from, std::size_t n) {
-  std::size_t const piece = second != nullptr ? 8192 / sizeof(T) + 1 : n;
-  for (std::size_t i = 0; i < n; i += piece) {
-    std::size_t const bytes = (n - i < piece ? n - i : piece) * sizeof(T);
-    std::memcpy(static_cast<void*>(first + i), from + i, bytes);
-    if (second != nullptr) std::memcpy(static_cast<void*>(second + i), from + i, bytes);
+// Bytes to one or two places. Of two, in pieces that stay in the first cache until they have been read again. One
+// function for all types.
+[[gnu::noinline]] inline void copy_bytes(void* first, void* second, void const* from, std::size_t bytes) {
+  if (second == nullptr) {
+    std::memcpy(first, from, bytes);
+    return;
+  }
+  constexpr std::size_t piece = 8192;
+  for (std::size_t i = 0; i < bytes; i += piece) {
+    std::size_t const n = bytes - i < piece ? bytes - i : piece;
+    std::memcpy(static_cast<std::byte*>(first) + i, static_cast<std::byte const*>(from) + i, n);
+    std::memcpy(static_cast<std::byte*>(second) + i, static_cast<std::byte const*>(from) + i, n);
   }
 }
 
@@ -317,7 +330,7 @@ RINGLET_HD constexpr void copy(Worker w, T* first, T* second, T const* from, std
   if (first == nullptr) return;
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
-    if (!__builtin_is_constant_evaluated()) return copy_here(first, second, from, n);
+    if (!__builtin_is_constant_evaluated()) return copy_bytes(first, second, from, n * sizeof(T));
 #endif
   for (std::size_t i = w.rank(); i < n; i += w.size()) {
     first[i] = from[i];

@@ -57,12 +57,14 @@ struct segment_settings {
 /// segments come from is the business of the transports that derive from it. A segment is valid when it is all zeros.
 class segment_peers {
  public:
-  /// A link of slots in the segments of two neighbours.
+  /// A link of slots in the segments of two neighbours. It announces nothing: ranks find out on their boards that they have
+  /// called different things, before any slice is sent.
   class link {
    public:
     class sender : public slot_ring<>::sender {
      public:
       sender(slot_ring<> const& r, bell& receiver) : slot_ring<>::sender(r), receiver_(&receiver) {}
+      void announce(call const&) = delete;
       void commit() {
         slot_ring<>::sender::commit();
         receiver_->ring();
@@ -131,13 +133,13 @@ class segment_peers {
 
   // As `mapped_peers` says, but for `locate` and `at`.
   int rank() const { return rank_; }
-  int size() const { return static_cast<int>(segments_.size()); }
+  int size() const { return size_; }
   std::size_t board_bytes() const { return settings_.board_bytes; }
   template <class T>
   T* board() {
     return reinterpret_cast<T*>(&board_of(rank_, exchange_ + 1) + 1);
   }
-  void publish(call const& c) {
+  [[gnu::noinline]] void publish(call const& c) {  // code for each transport, not for each operation
     board_header& mine = board_of(rank_, ++exchange_);
     mine.digest = ringlet::digest(c);
     call_of(rank_) = c;
@@ -159,7 +161,12 @@ class segment_peers {
  protected:
   /// @param segments by rank, each of `segment_bytes(s)`, zeroed by its owner, aligned to 128
   segment_peers(int rank, std::vector<std::byte*> segments, segment_settings const& s, bool crowded)
-      : settings_(s), rank_(rank), segments_(std::move(segments)), crowded_(crowded) {
+      : settings_(s),
+        rank_(rank),
+        size_(static_cast<int>(segments.size())),
+        segments_(std::move(segments)),
+        board_stride_(board_stride(s)),
+        crowded_(crowded) {
     int const next = (rank + 1) % size(), prev = (rank + size() - 1) % size();
     links_.reserve(s.lanes);
     for (std::size_t i = 0; i < s.lanes; ++i)
@@ -200,7 +207,7 @@ class segment_peers {
   header& at(int peer) const { return *reinterpret_cast<header*>(segment(peer)); }
   // Two boards are enough: whoever publishes exchange k+2 has read k+1 of everyone, and they had read k before.
   board_header& board_of(int peer, std::uint64_t exchange) const {
-    return *reinterpret_cast<board_header*>(segment(peer) + sizeof(header) + (exchange % 2) * board_stride(settings_));
+    return *reinterpret_cast<board_header*>(segment(peer) + sizeof(header) + (exchange % 2 != 0 ? board_stride_ : 0));
   }
   call& call_of(int peer) const { return at(peer).calls[exchange_ % 2]; }
   lane_header& lane_of(int peer, std::size_t lane) const {
@@ -214,9 +221,10 @@ class segment_peers {
   }
 
   segment_settings settings_;
-  int rank_;
+  int rank_, size_;
   std::vector<std::byte*> segments_;
   std::vector<link> links_;
+  std::size_t board_stride_;
   std::uint64_t exchange_ = 0;
   bool crowded_;
 };

@@ -99,8 +99,8 @@ class shared_memory : private detail::mapped_files, public segment_peers {
       }
   }
 
-  // As `mapped_peers` says.
-  position locate(void const* p, std::size_t bytes) const {
+  // As `mapped_peers` says. Once in a program, not once in each operation.
+  [[gnu::noinline]] position locate(void const* p, std::size_t bytes) const {
     auto const* const at = static_cast<std::byte const*>(p);
     for (auto const& w : windows_) {
       std::byte const* const begin = w.parts[static_cast<std::size_t>(rank())].data();
@@ -111,10 +111,7 @@ class shared_memory : private detail::mapped_files, public segment_peers {
   }
   template <class T>
   T* at(int peer, position where) const {
-    for (auto const& w : windows_)
-      if (w.id == where.window)
-        return reinterpret_cast<T*>(w.parts[static_cast<std::size_t>(peer)].data() + where.offset);
-    return nullptr;
+    return reinterpret_cast<T*>(address(peer, where));
   }
 
  private:
@@ -142,6 +139,11 @@ class shared_memory : private detail::mapped_files, public segment_peers {
     std::vector<std::byte*> all;
     for (auto const& s : segments) all.push_back(s.data());
     return all;
+  }
+  [[gnu::noinline]] std::byte* address(int peer, position where) const {
+    for (auto const& w : windows_)
+      if (w.id == where.window) return w.parts[static_cast<std::size_t>(peer)].data() + where.offset;
+    return nullptr;
   }
   bool ended(int peer) const {
     pollfd p{peers[static_cast<std::size_t>(peer)].life.get(), POLLIN, 0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// proof.cpp goes on: every element has every contributor once, for up to 16 ranks.
+// prove.cpp goes on: every element has every contributor once, for up to 16 ranks.
 #include "ringlet/prove.hpp"
 
 namespace {

@@ -9,7 +9,7 @@ using symbolic::check;
 using symbolic::setting;
 using symbolic::verdict;
 
-// 1. Every element has every contributor once. More ranks: many_ranks.cpp. -------------------------------------------
+// 1. Every element has every contributor once. More ranks: prove_many_ranks.cpp. -------------------------------------
 
 constexpr bool ring_is_proved(int n) {
   return proved<ring_schedule<reduce_scatter>>(n) && proved<ring_schedule<all_gather>>(n) &&

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ringlet/draw.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cctype>
+#include <string>
+#include <vector>
+
+using namespace ringlet;
+
+namespace {
+
+using all_reduce_ring = ring_schedule<collective::all_reduce>;
+
+int occurrences(std::string const& text, std::string const& what) {
+  int n = 0;
+  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+// Whether every element that is opened is closed, in order, and all text is outside of tags.
+bool well_formed(std::string const& xml) {
+  std::vector<std::string> open;
+  for (auto at = xml.find('<'); at != xml.npos; at = xml.find('<', at + 1)) {
+    auto const end = xml.find('>', at);
+    if (end == xml.npos || xml.find('<', at + 1) < end) return false;
+    bool const closes = xml[at + 1] == '/';
+    auto name_end = at + 1 + closes;
+    while (std::isalnum(static_cast<unsigned char>(xml[name_end]))) ++name_end;
+    std::string const name = xml.substr(at + 1 + closes, name_end - at - 1 - closes);
+    if (closes) {
+      if (open.empty() || open.back() != name) return false;
+      open.pop_back();
+    } else if (xml[end - 1] != '/') {
+      open.push_back(name);
+    }
+    if (occurrences(xml.substr(at, end - at), "\"") % 2 != 0) return false;
+  }
+  return open.empty();
+}
+
+// The ring, but every chunk goes on to the rank where it began, which adds to it a second time.
+struct once_too_often {
+  static constexpr collective does = collective::reduce_scatter;
+  int rank, size;
+  constexpr int steps() const { return size + 1; }
+  constexpr step operator[](int k) const {
+    return {{k > 0, k > 0, k == size, k < size}, (rank - 1 - k + 2 * size) % size};
+  }
+};
+// All ranks receive before they send.
+struct all_wait {
+  static constexpr collective does = collective::all_gather;
+  int rank, size;
+  constexpr int steps() const { return 1; }
+  constexpr step operator[](int) const { return {{true, false, true, true}, 0}; }
+};
+// Keeps what only it has given.
+struct keeps_too_early {
+  static constexpr collective does = collective::all_reduce;
+  int rank, size;
+  constexpr int steps() const { return 1; }
+  constexpr step operator[](int) const { return {{false, false, true, false}, rank}; }
+};
+
+}  // namespace
+
+TEST_CASE("the ring among four ranks as text") {
+  CHECK(draw<all_reduce_ring>(4).text() ==
+        "all_reduce among 4 ranks   (chunk:contributions, * kept, > sent on)\n"
+        "        step 0  step 1  step 2  step 3  step 4  step 5  step 6\n"
+        "rank 0  3:1>    2:2>    1:3>    0:4*>   3:4*>   2:4*>   1:4*\n"
+        "rank 1  0:1>    3:2>    2:3>    1:4*>   0:4*>   3:4*>   2:4*\n"
+        "rank 2  1:1>    0:2>    3:3>    2:4*>   1:4*>   0:4*>   3:4*\n"
+        "rank 3  2:1>    1:2>    0:3>    3:4*>   2:4*>   1:4*>   0:4*\n");
+}
+
+TEST_CASE("in an all-gather one contribution is all there is") {
+  CHECK(draw<ring_schedule<collective::all_gather>>(2).text() ==
+        "all_gather among 2 ranks   (chunk:contributions, * kept, > sent on)\n"
+        "        step 0  step 1\n"
+        "rank 0  0:1*>   1:1*\n"
+        "rank 1  1:1*>   0:1*\n");
+}
+
+TEST_CASE("a world of one") {
+  CHECK(draw<all_reduce_ring>(1).text() ==
+        "all_reduce among 1 rank   (chunk:contributions, * kept, > sent on)\n"
+        "        step 0\n"
+        "rank 0  0:1*\n");
+  CHECK(well_formed(draw<all_reduce_ring>(1).svg()));
+}
+
+TEST_CASE("a wrong schedule shows where it is wrong") {
+  CHECK(draw<once_too_often>(2).text() ==
+        "reduce_scatter among 2 ranks   (chunk:contributions, * kept, > sent on)\n"
+        "        step 0  step 1  step 2\n"
+        "rank 0  1:1>    0:2>    1:3?*\n"
+        "rank 1  0:1>    1:2>    0:3?*\n");
+  CHECK(occurrences(draw<all_wait>(3).text(), "0:-*>") == 3);
+  CHECK(occurrences(draw<keeps_too_early>(2).text(), "1?*") == 2);
+}
+
+TEST_CASE("the picture is a whole SVG file that needs nothing else") {
+  for (int n : {2, 4, 16}) {
+    CAPTURE(n);
+    std::string const svg = draw<all_reduce_ring>(n).svg();
+    CHECK(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+    CHECK(well_formed(svg));
+    for (char const* foreign : {"<script", "href", "@import", "url(http"}) CHECK(svg.find(foreign) == svg.npos);
+  }
+}
+
+TEST_CASE("the picture has every rank, step, chunk and arrow") {
+  int const n = 4, steps = 2 * n - 1, rows = n + 1;  // rank 0 stands below the last once more
+  std::string const svg = draw<all_reduce_ring>(n).svg();
+  CHECK(occurrences(svg, "class=\"rank\"") == rows);
+  CHECK(occurrences(svg, "class=\"step\"") == steps);
+  CHECK(occurrences(svg, "class=\"chunk\"") == rows * steps + 2);  // and two in the legend
+  CHECK(occurrences(svg, "l-8 -5v10z") == n * (steps - 1) + 1);    // heads of arrows
+  CHECK(occurrences(svg, "M42 10l4 4 7-8") == rows * n + 1);       // marks of what is kept
+  CHECK(occurrences(svg, "\"red\"") == 0);
+  CHECK(occurrences(draw<keeps_too_early>(n).svg(), "\"red\"") == rows);
+}
