@@ -23,8 +23,8 @@ template <class X, int Size, contiguous In, contiguous Out, class Op = sum>
 [[nodiscard]] auto async_all_reduce(communicator<X, Size>& comm, In const& input, Out&& output, Op op = {}) {
   using T = element_of<Out>;
   static_assert(std::is_same_v<T, element_of<In const>>, "ringlet: input and output have different elements");
-  return collective_operation<X, Size, collective::all_reduce, T, Op>(comm.session(), std::data(input), std::size(input),
-                                                                      std::data(output), std::size(output), op);
+  return collective_operation<X, Size, collective::all_reduce, T, Op>(
+      comm.session(), std::data(input), std::size(input), std::data(output), std::size(output), op);
 }
 
 /// Starts an all-reduce in place.

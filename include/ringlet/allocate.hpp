@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,8 +34,10 @@ class allocation {
   }
   ~allocation() {
     if (data_ == nullptr) return;
-    if constexpr (windows) from_->close_window(reinterpret_cast<std::byte*>(data_));
-    else ::operator delete(data_, alignment);
+    if constexpr (windows)
+      from_->close_window(reinterpret_cast<std::byte*>(data_));
+    else
+      ::operator delete(data_, alignment);
   }
 
   T* data() const { return data_; }
@@ -47,31 +50,35 @@ class allocation {
   template <transport, int>
   friend class communicator;
 
-  struct part {
-    std::uint64_t offset, oldest, bytes;
-  };
-  static constexpr bool windows = requires(X& x, std::byte* p) { x.close_window(p); };
+  static constexpr bool windows = requires(X & x, std::byte* p) { x.close_window(p); };
   static constexpr std::align_val_t alignment{alignof(T) > 4096 ? alignof(T) : 4096};
 
   template <int Size>
   allocation(communicator<X, Size>& comm, std::size_t count) : from_(&comm.transport()), size_(count) {
     if (count > static_cast<std::size_t>(-1) / 2 / sizeof(T))
-      throw error(errc::invalid_argument, "allocate of " + std::to_string(count) + " elements of " +
-                                              std::to_string(sizeof(T)) + " bytes is more than memory can hold");
-    std::size_t const bytes = count * sizeof(T);
-    if (bytes == 0) return;
+      throw error(
+          errc::invalid_argument,
+          detail::words("allocate of %zu elements of %zu bytes is more than memory can hold", count, sizeof(T)));
+    std::size_t const bytes =
+        std::max<std::size_t>(count * sizeof(T), 1);  // nothing is something: all ranks meet for it
     if constexpr (windows) {
-      data_ = reinterpret_cast<T*>(from_->open_window(bytes, [&](auto mine) {
-        std::vector<part> all(static_cast<std::size_t>(comm.size()));
-        all[static_cast<std::size_t>(comm.rank())] = {mine.offset, mine.oldest, bytes};
+      data_ = reinterpret_cast<T*>(from_->open_window(bytes, [&]<class Part>(Part const& mine) {
+        struct wish {
+          Part part;
+          std::uint64_t bytes;
+        };
+        std::vector<wish> all(static_cast<std::size_t>(comm.size()));
+        all[static_cast<std::size_t>(comm.rank())] = {mine, bytes};
         all_gather(comm, all);
-        std::vector<decltype(mine)> parts;
+        std::vector<Part> parts;
         for (std::size_t r = 0; r < all.size(); ++r) {
           if (all[r].bytes != all[0].bytes)
-            throw error(errc::mismatch, "rank " + std::to_string(r) + " allocates " + std::to_string(all[r].bytes) +
-                                            " bytes, rank 0 " + std::to_string(all[0].bytes) + ": allocate is a collective",
+            throw error(errc::mismatch,
+                        detail::words("rank %zu allocates %llu bytes, rank 0 %llu: allocate is a collective", r,
+                                      static_cast<unsigned long long>(all[r].bytes),
+                                      static_cast<unsigned long long>(all[0].bytes)),
                         static_cast<int>(r));
-          parts.push_back({all[r].offset, all[r].oldest});
+          parts.push_back(all[r].part);
         }
         return parts;
       }));

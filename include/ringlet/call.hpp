@@ -30,8 +30,8 @@ struct call {
 };
 /// A call in one word: equal for equal calls, and for different ones different but for one case in 2^64.
 RINGLET_HD constexpr std::uint64_t digest(call const& c) {
-  std::uint64_t h = static_cast<std::uint64_t>(c.what) + 1;
-  for (std::uint64_t field : {c.sequence, c.count, c.element, c.reduction}) {
+  std::uint64_t h = 0;
+  for (std::uint64_t field : {static_cast<std::uint64_t>(c.what) + 1, c.sequence, c.count, c.element, c.reduction}) {
     h = (h ^ field) * 0x9e3779b97f4a7c15u;  // 2^64 over the golden ratio (Knuth, vol. 3, 6.4)
     h ^= h >> 32;
   }

@@ -6,9 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -27,7 +25,7 @@ namespace ringlet {
 /// A range whose elements lie side by side: a span, vector, array, or an allocation of a communicator. A strided view is none.
 template <class R>
 concept contiguous = requires(R& r) {
-  { *std::data(r) };
+  {*std::data(r)};
   { std::size(r) } -> std::convertible_to<std::size_t>;
 };
 /// The element of a contiguous range.
@@ -43,11 +41,9 @@ class ring_lanes {
   static constexpr std::size_t most = 16;
   ring_lanes() = default;
   ring_lanes(ring_lanes const&) = delete;
-  ~ring_lanes() {
-    for (std::size_t i = 0; i < count_; ++i) std::destroy_at(at(i));
-  }
   template <class... Args>
   void add(Args&&... args) {
+    static_assert(std::is_trivially_destructible_v<Ring>);  // so nobody has to
     ::new (static_cast<void*>(memory_ + count_ * sizeof(Ring))) Ring(static_cast<Args&&>(args)...);
     states_[count_++] = status::pending;
   }
@@ -97,7 +93,8 @@ inline void check(given const& g, partition chunks, std::size_t rank, std::size_
   bool const in_place = g.what == collective::all_reduce       ? in == out
                         : g.what == collective::reduce_scatter ? out == in + home
                                                                : in == out + home;
-  if (overlap && !in_place) refuse("input and output overlap without being the same: give separate ones, or one in place");
+  if (overlap && !in_place)
+    refuse("input and output overlap without being the same: give separate ones, or one in place");
   if (in % g.alignment != 0 || out % g.alignment != 0)
     refuse(words("a buffer is not aligned to the %zu bytes that its element needs", g.alignment));
   if (g.wire > slot_bytes) refuse(words("an element of %zu bytes is larger than a slot of %zu", g.wire, slot_bytes));
@@ -121,6 +118,8 @@ class collective_operation : detail::started {
   using link_type = std::remove_reference_t<decltype(std::declval<X&>().lane(0))>;
   using ring = ring_operation<ring_schedule<What, Size>, arith, link_type>;
   static constexpr bool mapped = mapped_peers<X, T>;
+  struct none {};
+  using direct = std::conditional_t<mapped, direct_operation<What, arith, X>, none>;
   static_assert(What != collective::all_gather || arith::keeps,
                 "ringlet: an all-gather reduces nothing: give keep{} or travel_as<W>(keep{})");
 
@@ -131,7 +130,9 @@ class collective_operation : detail::started {
                        std::size_t output_count, Op const& op, collective called = What)
       : session_(&s),
         at_{input, output, {whole_input(What) ? input_count : output_count, static_cast<std::size_t>(s.size)}},
-        how_(op, s.size), call_(prototype) {
+        how_(op, s.size),
+        call_(prototype),
+        direct_(among_mapped_peers()) {
     detail::check({input, input_count, output, output_count, sizeof(T), alignof(T), sizeof(typename arith::wire), What},
                   at_.chunks, static_cast<std::size_t>(s.rank), s.wires.slot_bytes());
     s.start(*this);
@@ -139,8 +140,7 @@ class collective_operation : detail::started {
     call_.sequence = sequence;
     call_.count = at_.chunks.count;
     call_.what = called;
-    if constexpr (mapped) direct_.emplace(s.wires, at_, how_, call_, detail::one_shot_bytes);
-    else make_ring(&call_);
+    if constexpr (!mapped) make_ring(&call_);
   }
   collective_operation(collective_operation const&) = delete;
   /// One that is not finished is cancelled.
@@ -160,8 +160,10 @@ class collective_operation : detail::started {
   void wait() {
     unsigned spent = 0;
     for (int left = state == status::pending ? session_->pauses() : 0; poll() == status::pending;)
-      if (left-- > 0) session_->pause();
-      else session_->linger(spent++);
+      if (left-- > 0)
+        session_->pause();
+      else
+        session_->linger(spent++);
     if (state == status::ready) return;
     if (run == nullptr) throw error(errc::not_connected, "the communicator of this operation is gone");
     session_->raise(step_, lane_);
@@ -188,6 +190,13 @@ class collective_operation : detail::started {
     return c;
   }();
 
+  direct among_mapped_peers() {
+    if constexpr (mapped)
+      return direct(session_->wires, at_, how_, call_, detail::one_shot_bytes);
+    else
+      return {};
+  }
+
   // Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
   pipelining pipe() const {
     std::size_t const depth = std::max<std::size_t>(1, session_->wires.slots() / 2);
@@ -200,8 +209,8 @@ class collective_operation : detail::started {
     auto at = at_;
     at.lanes = session_->wires.lanes();
     for (at.lane = 0; at.lane < at.lanes; ++at.lane)
-      rings_.add(ring_schedule<What, Size>{session_->rank, session_->size}, session_->wires.lane(at.lane), at, pipe(), how_,
-                 announced);
+      rings_.add(ring_schedule<What, Size>{session_->rank, session_->size}, session_->wires.lane(at.lane), at, pipe(),
+                 how_, announced);
   }
 
   // Runs it; only when it is the first in the order.
@@ -209,20 +218,21 @@ class collective_operation : detail::started {
     if (session_->failed()) return give_up();
     if constexpr (mapped)
       if (rings_.count() == 0) {
-        status const met = direct_->poll();
+        status const met = direct_.poll();
         if (met == status::failed) {
-          int const peer = direct_->disagreeing();
+          int const peer = direct_.disagreeing();
           if (peer >= 0) session_->disagree(call_, peer, session_->wires.called(peer));
           return give_up();
         }
-        if (met == status::pending || direct_->route() != route::ring) return met == status::ready ? finish() : met;
+        if (met == status::pending || direct_.route() != route::ring) return met == status::ready ? finish() : met;
         make_ring(nullptr);
       }
     status const now = rings_.poll();
     if (now == status::failed) {
-      for (std::size_t i = 0; i < rings_.count(); ++i)
-        if (call const* theirs = rings_.at(i)->disagreement())
-          session_->disagree(call_, (session_->rank + session_->size - 1) % session_->size, *theirs);
+      if constexpr (announcing_link<link_type>)
+        for (std::size_t i = 0; i < rings_.count(); ++i)
+          if (call const* theirs = rings_.at(i)->disagreement())
+            session_->disagree(call_, (session_->rank + session_->size - 1) % session_->size, *theirs);
       return give_up();
     }
     return now == status::ready ? finish() : now;
@@ -236,13 +246,11 @@ class collective_operation : detail::started {
     session_->done(status::failed);
     return state = status::failed;
   }
-  struct none {};
-
   detail::session<X>* session_;
   buffers<T> at_;
   arith how_;
   call call_;
-  [[no_unique_address]] std::conditional_t<mapped, std::optional<direct_operation<What, arith, X>>, none> direct_;
+  direct direct_;
   detail::ring_lanes<ring> rings_;
   unsigned vain_ = 0;
   int step_ = -1, lane_ = -1;

@@ -11,6 +11,33 @@
 
 namespace ringlet {
 
+namespace detail {
+
+RINGLET_ANY_EXEC
+template <worker Worker, class Arithmetic>
+RINGLET_HD constexpr void combine_as(Worker w, operands<Arithmetic> at, std::size_t n, Arithmetic const& how,
+                                     bool last) {
+  constexpr bool as_is = std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element>;
+  if constexpr (as_is) {
+    bool const only_own = at.got == nullptr && !Arithmetic::lifts && !(Arithmetic::finishes && last);
+    if (at.result == at.got || (at.result == at.own && only_own)) at.result = nullptr;
+    if (Arithmetic::keeps || at.own == nullptr || only_own) {
+      if (at.wire == at.got) at.wire = nullptr;
+      return copy(w, at.wire, at.result, at.got != nullptr ? at.got : at.own, n);
+    }
+  }
+  if constexpr (!(as_is && Arithmetic::keeps))
+    if (at.wire != nullptr || at.result != nullptr) fold(w, at, n, how, last);
+}
+
+// On the host, one function for all who call it: what it does is worth a call.
+template <class Arithmetic>
+[[gnu::noinline]] void combine_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last) {
+  combine_as(this_thread{}, at, n, how, last);
+}
+
+}  // namespace detail
+
 /// The one function that touches elements: what a step of a schedule does to the values of a slice.
 ///
 /// With `got` and `own`, each value is the operator's result; with one of them, it is that one (`own` lifted). Where
@@ -31,19 +58,13 @@ template <worker Worker, class Arithmetic>
 RINGLET_HD constexpr void combine(Worker w, typename Arithmetic::wire* wire, typename Arithmetic::element* result,
                                   typename Arithmetic::wire const* got, typename Arithmetic::element const* own,
                                   std::size_t n, Arithmetic const& how, bool last) {
-  constexpr bool as_is = std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element>;
   if (n == 0) return;
-  if constexpr (as_is) {
-    bool const only_own = got == nullptr && !Arithmetic::lifts && !(Arithmetic::finishes && last);
-    if (result == got || (result == own && only_own)) result = nullptr;
-    if (Arithmetic::keeps || own == nullptr || only_own) {
-      if (wire == got) wire = nullptr;
-      return detail::copy(w, wire, result, got != nullptr ? got : own, n);
-    }
-  }
-  if constexpr (!(as_is && Arithmetic::keeps))
-    if (wire != nullptr || result != nullptr)
-      detail::fold(w, detail::operands<Arithmetic>{wire, result, got, own}, n, how, last);
+  detail::operands<Arithmetic> const at{wire, result, got, own};
+#if !defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<Worker, this_thread>)
+    if (!__builtin_is_constant_evaluated()) return detail::combine_here(at, n, how, last);
+#endif
+  detail::combine_as(w, at, n, how, last);
 }
 
 }  // namespace ringlet

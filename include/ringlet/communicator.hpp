@@ -56,15 +56,16 @@ class communicator {
  public:
   /// Connects the ranks of a meeting. Most users call `connect`.
   template <meeting M>
-  communicator(M& m, connect_options<X> const& options)
-      : session_(std::make_unique<detail::session<X>>(m, options)) {}
+  communicator(M& m, connect_options<X> const& options) : session_(std::make_unique<detail::session<X>>(m, options)) {}
 
   /// This rank, 0 <= rank() < size().
   int rank() const { return session().rank; }
   /// How many ranks there are.
   int size() const {
-    if constexpr (Size != dynamic_size) return Size;
-    else return session().size;
+    if constexpr (Size != dynamic_size)
+      return Size;
+    else
+      return session().size;
   }
   /// How a buffer of `count` elements is cut: chunk r is rank r's in reduce_scatter and all_gather.
   partition chunks(std::size_t count) const { return {count, static_cast<std::size_t>(size())}; }
@@ -120,17 +121,24 @@ class session {
  public:
   template <meeting M>
   session(M& m, connect_options<X> const& given)
-      : options(given), rank(m.rank()), size(m.size()),
-        wires(m, given.transport, std::chrono::steady_clock::now() + given.connect_timeout), barrier_cells(static_cast<std::size_t>(m.size())), crowded_(wires.crowded()) {}
+      : options(given),
+        rank(m.rank()),
+        size(m.size()),
+        wires(m, given.transport, std::chrono::steady_clock::now() + given.connect_timeout),
+        barrier_cells(static_cast<std::size_t>(m.size())),
+        crowded_(wires.crowded()) {}
   session(session const&) = delete;
   ~session() {
     bool const idle = first_ == nullptr;
     for (; first_ != nullptr; first_ = first_->next) first_->state = status::failed, first_->run = nullptr;
     // Who leaves because of a fault first tells it on: others might see its end before they are told, and take it for the
     // culprit.
-    if (failed()) wires.tell(fault(*wires.told()));
-    else if (idle) wires.finish(started_);
-    else wires.tell(fault(errc::aborted, rank, "rank %d left with operations unfinished", rank));
+    if (failed())
+      wires.tell(fault(*wires.told()));
+    else if (idle)
+      wires.finish(started_);
+    else
+      wires.tell(fault(errc::aborted, rank, "rank %d left with operations unfinished", rank));
   }
 
   // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the fault
@@ -187,7 +195,8 @@ class session {
     looked_ = now;
     auto const number = static_cast<unsigned long long>(sequence);
     if (int const peer = wires.lost(sequence); peer >= 0)
-      fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d needs it in call %llu", peer, rank, number));
+      fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d needs it in call %llu", peer, rank,
+                 number));
     if (now - since_ > options.timeout)
       fail(fault(errc::timed_out, -1,
                  "rank %d waited %lld ms for its peers in call %llu: see which rank has not come, or raise "
@@ -201,8 +210,10 @@ class session {
   // @param spent how often it was called in this wait
   void linger(unsigned spent) noexcept {
     in_vain();
-    if (spent < yields) ::sched_yield();
-    else wires.rest();
+    if (spent < yields)
+      ::sched_yield();
+    else
+      wires.rest();
   }
   static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -262,9 +273,10 @@ class agreed_meeting {
 template <transport X, int Size = dynamic_size, store S>
 communicator<X, Size> connect(bootstrap<S> const& who, connect_options<X> const& options = {}) {
   if (Size != dynamic_size && who.size != Size)
-    throw error(errc::invalid_argument, "the program was compiled for " + std::to_string(Size) + " ranks, but there are " +
-                                            std::to_string(who.size));
-  detail::agreed_meeting<S> m(who, options.transport.describe(), std::chrono::steady_clock::now() + options.connect_timeout);
+    throw error(errc::invalid_argument, "the program was compiled for " + std::to_string(Size) +
+                                            " ranks, but there are " + std::to_string(who.size));
+  detail::agreed_meeting<S> m(who, options.transport.describe(),
+                              std::chrono::steady_clock::now() + options.connect_timeout);
   return communicator<X, Size>(m, options);
 }
 

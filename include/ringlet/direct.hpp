@@ -35,15 +35,16 @@ class direct_operation {
   using element = typename Arithmetic::element;
 
   /// @param one_shot_bytes input of up to so many bytes a rank travels on the boards; the same on all ranks
-  /// @param called what this rank called; must outlive the operation
+  /// @param called what this rank called; must outlive the operation, and be complete when it is first polled
   constexpr direct_operation(Peers& peers, buffers<element> at, Arithmetic how, call const& called,
                              std::size_t one_shot_bytes)
-      : peers_(&peers), at_(at), how_(how), called_(&called), digest_(ringlet::digest(called)) {
+      : peers_(&peers), at_(at), how_(how), called_(&called) {
     std::size_t const bytes = sizeof(element) * (whole_input(What) ? at.chunks.count : at.chunks.longest());
     if (anyone_can_lift && bytes <= one_shot_bytes && bytes <= peers.board_bytes() && alignof(element) <= 16)
       route_ = route::one_shot;
   }
   direct_operation(direct_operation const&) = delete;
+  direct_operation& operator=(direct_operation const&) = delete;
 
   /// Goes as far as it can without waiting. `ready` with `route() == route::ring` means that all have met and that a ring
   /// operation is to follow.
@@ -83,6 +84,7 @@ class direct_operation {
   }
 
   constexpr void come() {
+    digest_ = ringlet::digest(*called_);
     if (route_ == route::one_shot) {
       element* const board = peers_->template board<element>();
       copy(board, at_.input, input_count());
@@ -137,8 +139,10 @@ class direct_operation {
     constexpr std::size_t block = elements_in(16384);
     for (std::size_t begin = 0; begin < length(me); begin += block) {
       std::size_t const n = length(me) - begin < block ? length(me) - begin : block;
-      if constexpr (What == collective::all_gather) land(at_.input + begin, mine + begin, n);
-      else reduce(me, begin, n, mine + begin);
+      if constexpr (What == collective::all_gather)
+        land(at_.input + begin, mine + begin, n);
+      else
+        reduce(me, begin, n, mine + begin);
       if constexpr (whole_output(What))
         for (int k = 1; k < peers_->size(); ++k) {  // not all to rank 0 first
           int const peer = (me + k) % peers_->size();
@@ -187,7 +191,7 @@ class direct_operation {
   buffers<element> at_;
   Arithmetic how_;
   call const* called_;
-  std::uint64_t digest_;
+  std::uint64_t digest_ = 0;
   int next_ = 0, differs_ = -1;
   stage stage_ = stage::come;
   ringlet::route route_ = route::direct;

@@ -73,6 +73,7 @@ class ring_operation {
     std::size_t const longest = partition{at.chunks.longest(), at.lanes}.longest();
     end_ = longest != 0 ? longest : 1;  // the one slice that travels even when it is empty
   }
+  ring_operation& operator=(ring_operation const&) = delete;
   ring_operation(ring_operation const&) = delete;  // the neighbours may be writing to it: stay put
 
   /// Goes as far as it can without waiting. After `ready` or `failed` it is not to be called again.
@@ -95,9 +96,10 @@ class ring_operation {
 
  private:
   // Whether values leave straight from the caller's memory: they must have one type there and on the way.
-  template <class L>
-  static constexpr bool zero_copy =
-      std::is_same_v<element, wire> && zero_copy_outbound<std::remove_reference_t<decltype(std::declval<L&>().next())>, wire>;
+  RINGLET_HD static constexpr bool zero_copy() {
+    using sender = std::remove_reference_t<decltype(std::declval<Link&>().next())>;
+    return std::is_same_v<element, wire> ? zero_copy_outbound<sender, wire> : false;
+  }
 
   // What only the worker's leader does. Named functors: a block of threads runs them on one and tells all.
   struct post {
@@ -105,7 +107,8 @@ class ring_operation {
     RINGLET_HD constexpr bool operator()() const {
       // Only a whole output can be landed in; offsets in placements count from its start.
       if constexpr (landing_link<Link, wire> && std::is_same_v<element, wire>)
-        self->link_->post(whole_output(S::does) ? slice<wire>{self->at_.output, self->at_.chunks.count} : slice<wire>{});
+        self->link_->post(whole_output(S::does) ? slice<wire>{self->at_.output, self->at_.chunks.count}
+                                                : slice<wire>{});
       return true;
     }
   };
@@ -144,7 +147,7 @@ class ring_operation {
     placement where;
     RINGLET_HD constexpr bool operator()() const {
       self->announce();
-      if constexpr (zero_copy<Link>) return self->link_->next().try_put(slice<wire const>{from, where.count}, where);
+      if constexpr (zero_copy()) return self->link_->next().try_put(slice<wire const>{from, where.count}, where);
       return false;
     }
   };
@@ -211,7 +214,7 @@ class ring_operation {
 
     slice<wire> got, out;
     if (receive && !(got = worker_.leader(peek{this, arrives}))) return false;
-    if constexpr (zero_copy<Link>)
+    if constexpr (zero_copy())
       if (send && (s.does.keep || (!s.does.receive && !Arithmetic::lifts))) {  // the value stands in my memory
         if (!combined_) {  // at most once: in place, it would add again
           combine(worker_, static_cast<wire*>(nullptr), result, static_cast<wire const*>(got.data), own, n, how_, last);

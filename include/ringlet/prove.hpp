@@ -75,8 +75,13 @@ class array {
 template <class T, bool ZeroCopy>
 class queue {
  public:
-  constexpr queue(setting const& s) : slots_(s.slots), width_(s.width), landing_(s.landing), eager_(s.eager),
-                                      store_(s.slots * s.width), sent_(s.slots) {}
+  constexpr queue(setting const& s)
+      : slots_(s.slots),
+        width_(s.width),
+        landing_(s.landing),
+        eager_(s.eager),
+        store_(s.slots * s.width),
+        sent_(s.slots) {}
 
   template <class>
   constexpr slice<T> try_acquire(placement where) {
@@ -85,9 +90,7 @@ class queue {
     return place(tail_, where);
   }
   constexpr void commit() { ++tail_; }
-  constexpr bool try_put(slice<T const> from, placement where)
-    requires ZeroCopy
-  {
+  constexpr bool try_put(slice<T const> from, placement where) requires ZeroCopy {
     if (full() || not_posted(where)) return false;
     sent_[tail_ % slots_] = {where, from.data};
     ++tail_;
@@ -103,7 +106,8 @@ class queue {
   constexpr slice<T> try_peek(placement where) {
     if (head_ == tail_) return {};
     message& m = sent_[head_ % slots_];
-    if (m.where.count != where.count || m.where.final != where.final || (where.final && m.where.offset != where.offset)) {
+    if (m.where.count != where.count || m.where.final != where.final ||
+        (where.final && m.where.offset != where.offset)) {
       differ_ = true;  // the receiver expects another slice than the one that was sent
       return {};
     }
@@ -168,8 +172,15 @@ class world {
   /// @param fill gives the input: `fill(rank, index in the whole buffer)`
   template <class Fill>
   constexpr world(int n, setting const& s, Fill fill)
-      : n_(static_cast<std::size_t>(n)), how_(s), chunks_{s.count, n_}, in_(n_ * s.count), out_(n_ * s.count),
-        queues_(n_ * s.lanes), links_(n_ * s.lanes), operations_(n_ * s.lanes), ready_(n_ * s.lanes) {
+      : n_(static_cast<std::size_t>(n)),
+        how_(s),
+        chunks_{s.count, n_},
+        in_(n_ * s.count),
+        out_(n_ * s.count),
+        queues_(n_ * s.lanes),
+        links_(n_ * s.lanes),
+        operations_(n_ * s.lanes),
+        ready_(n_ * s.lanes) {
     for (std::size_t r = 0; r < n_; ++r) {
       for (std::size_t i = 0; i < s.count; ++i) input(r)[i] = fill(r, i);
       for (std::size_t l = 0; l < s.lanes; ++l) queues_[r * s.lanes + l] = new queue_type(s);
@@ -181,8 +192,8 @@ class world {
         links_[me] = {queues_[me], queues_[prev]};
         // Buffers of one chunk are that chunk's place in the whole one: in place, as the collectives define it.
         std::size_t const mine = chunks_.offset(r);
-        buffers<T> at{input(r) + (whole_input(S::does) ? 0 : mine), output(r) + (whole_output(S::does) ? 0 : mine), chunks_, l,
-                      s.lanes};
+        buffers<T> at{input(r) + (whole_input(S::does) ? 0 : mine), output(r) + (whole_output(S::does) ? 0 : mine),
+                      chunks_, l, s.lanes};
         operations_[me] = new operation(S{static_cast<int>(r), n}, links_[me], at, pipelining{s.width, s.depth},
                                         arithmetic<T, Op>(Op{}, n));
       }
@@ -285,7 +296,8 @@ constexpr verdict check(int n, setting const& s) {
     for (std::size_t i = 0; i < s.count; ++i) w.input(r)[i] = w.output(r)[i] = {0, true};
     return true;
   });
-  for (std::size_t i = 0; v == verdict::correct && i < static_cast<std::size_t>(n) * s.count; ++i)  // and nobody else touches it
+  for (std::size_t i = 0; v == verdict::correct && i < static_cast<std::size_t>(n) * s.count;
+       ++i)  // and nobody else touches it
     if (auto const e = w.output(i / s.count)[i % s.count]; e.who != 0 || !e.twice) return verdict::wrong;
   return v;
 }
@@ -306,13 +318,14 @@ constexpr bool proved(int n) {
   using symbolic::setting;
   auto const size = static_cast<std::size_t>(n);
   std::size_t const few = (size + 1) / 2, some = 3 * size - 1, more = 5 * size - 1;  // the last chunk is shorter
-  for (setting const& s : {setting{.count = some}, setting{.count = some, .slots = 2, .depth = 1, .in_place = true, .order = 1},
-                           setting{.count = more, .in_place = true, .landing = true, .order = 2},
-                           setting{.count = some, .lanes = 2, .landing = true, .order = 3},
-                           setting{.count = 0, .order = 1}, setting{.count = few, .in_place = true, .order = 3}})
+  for (setting const& s :
+       {setting{.count = some}, setting{.count = some, .slots = 2, .depth = 1, .in_place = true, .order = 1},
+        setting{.count = more, .in_place = true, .landing = true, .order = 2},
+        setting{.count = some, .lanes = 2, .landing = true, .order = 3}, setting{.count = 0, .order = 1},
+        setting{.count = few, .in_place = true, .order = 3}})
     if (symbolic::check<S>(n, s) != symbolic::verdict::correct) return false;
-  for (setting const& s : {setting{.count = some, .order = 1},
-                           setting{.count = some, .in_place = true, .landing = true, .order = 3}})
+  for (setting const& s :
+       {setting{.count = some, .order = 1}, setting{.count = some, .in_place = true, .landing = true, .order = 3}})
     if (symbolic::check<S, true>(n, s) != symbolic::verdict::correct) return false;
   return true;
 }

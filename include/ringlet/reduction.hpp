@@ -227,7 +227,8 @@ struct keep {
 template <class Op>
 inline constexpr bool is_commutative_and_associative = false;
 template <class Op>
-requires(Op::commutative_and_associative::value) inline constexpr bool is_commutative_and_associative<Op> = true;
+  requires(Op::commutative_and_associative::value)
+inline constexpr bool is_commutative_and_associative<Op> = true;
 
 /// An operator that `commutative` has made. Names are for errors; this one has none of its own.
 /// @tparam F the function object
@@ -297,7 +298,7 @@ RINGLET_HD constexpr auto travel_as(Op op)
 template <class Op>
 inline constexpr char const* operation_name = "user";
 template <class Op>
-requires requires { Op::name; }
+  requires requires { Op::name; }
 inline constexpr char const* operation_name<Op> = Op::name;
 template <class Op, class A, class W>
 inline constexpr char const* operation_name<with_policies<Op, A, W>> = operation_name<Op>;

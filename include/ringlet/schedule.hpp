@@ -92,7 +92,8 @@ struct ring_schedule {
   RINGLET_HD constexpr step operator[](int k) const {
     int const moment = first() + k, complete = size() - 1;
     bool const receive = moment > first(), send = moment < last();
-    return {{receive, receive && moment <= complete, moment >= complete, send}, (rank - 1 - moment + 3 * size()) % size()};
+    return {{receive, receive && moment <= complete, moment >= complete, send},
+            (rank - 1 - moment + 3 * size()) % size()};
   }
 
  private:

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "ringlet/all_gather.hpp"
+#include "ringlet/bootstrap/roster.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/error.hpp"
 
@@ -30,10 +30,9 @@ class split_meeting {
       std::int32_t color, key;
       std::uint64_t token;
     };
-    std::random_device entropy;
     auto const me = static_cast<std::size_t>(parent.rank());
     std::vector<wish> all(static_cast<std::size_t>(parent.size()));
-    all[me] = {color, key, std::uint64_t{entropy()} << 32 | entropy()};
+    all[me] = {color, key, random_token()};
     all_gather(parent, all);
     for (std::size_t r = 0; r < all.size(); ++r)
       if (color < 0 ? r == me : all[r].color == color) members_.push_back(r);  // who wants none is alone

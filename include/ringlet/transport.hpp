@@ -21,8 +21,8 @@ namespace ringlet {
 /// Why a communicator is finished, in a form that fits into shared memory and messages.
 struct fault {
   errc why = errc::aborted;
-  int peer = -1;           ///< the rank at fault, or -1
-  char words[248] = {};    ///< for a person; ends with a zero
+  int peer = -1;         ///< the rank at fault, or -1
+  char words[248] = {};  ///< for a person; ends with a zero
 
   fault() = default;
   /// @param format the words, as printf makes them

@@ -59,8 +59,8 @@ __global__ void run(device_link* links, int rank, int size, buffers<T> at, pipel
 template __global__ void run<collective::all_reduce>(device_link*, int, int, buffers<float>, pipelining, sum, status*);
 template __global__ void run<collective::all_reduce>(device_link*, int, int, buffers<bfloat16>, pipelining, average,
                                                      status*);
-template __global__ void run<collective::reduce_scatter>(device_link*, int, int, buffers<std::int32_t>, pipelining, maximum,
-                                                         status*);
+template __global__ void run<collective::reduce_scatter>(device_link*, int, int, buffers<std::int32_t>, pipelining,
+                                                         maximum, status*);
 template __global__ void run<collective::all_gather>(device_link*, int, int, buffers<float8_e4m3>, pipelining, keep,
                                                      status*);
 }  // namespace engine_test

@@ -31,14 +31,20 @@ struct peers {
   constexpr int rank() const { return rank_; }
   constexpr int size() const { return static_cast<int>(at_->n); }
   constexpr std::size_t board_bytes() const { return at_->count * sizeof(T); }
-  constexpr std::size_t slot(int peer, std::size_t e) const { return (e % 2) * at_->n + static_cast<std::size_t>(peer); }
-  template <class U>
-  constexpr U* of(int peer, std::size_t e) const {
-    if constexpr (std::is_same_v<U, position>) return at_->positions.data() + 2 * slot(peer, e);
-    else return at_->boards.data() + at_->count * slot(peer, e);
+  constexpr std::size_t slot(int peer, std::size_t e) const {
+    return (e % 2) * at_->n + static_cast<std::size_t>(peer);
   }
   template <class U>
-  constexpr U* board() { return of<U>(rank_, exchange + 1); }
+  constexpr U* of(int peer, std::size_t e) const {
+    if constexpr (std::is_same_v<U, position>)
+      return at_->positions.data() + 2 * slot(peer, e);
+    else
+      return at_->boards.data() + at_->count * slot(peer, e);
+  }
+  template <class U>
+  constexpr U* board() {
+    return of<U>(rank_, exchange + 1);
+  }
   constexpr void publish(call const& c) {
     at_->calls[static_cast<std::size_t>(rank_)] = c;
     at_->published[static_cast<std::size_t>(rank_)] = ++exchange;
@@ -59,7 +65,9 @@ struct peers {
     return {};
   }
   template <class U>
-  constexpr U* at(int, position where) { return (where.window == 1 ? in : out) + where.offset; }
+  constexpr U* at(int, position where) {
+    return (where.window == 1 ? in : out) + where.offset;
+  }
   constexpr bool broken() const { return false; }
 };
 static_assert(mapped_peers<peers<int>, int>);
@@ -144,7 +152,8 @@ constexpr bool complete(int n, std::size_t count) {
   auto look = [&](T const* output, std::size_t r) {
     for (std::size_t c = 0; c < chunks.parts; ++c)
       for (std::size_t i = chunks.offset(c); i < chunks.offset(c + 1); ++i)
-        if ((whole_output(What) || c == r) && (output[i].twice || output[i].who != symbolic::expected<What>(n, c))) return false;
+        if ((whole_output(What) || c == r) && (output[i].twice || output[i].who != symbolic::expected<What>(n, c)))
+          return false;
     return true;
   };
   for (bool in_place : {false, true})
@@ -157,8 +166,10 @@ constexpr bool all_complete(int n) {
   auto const size = static_cast<std::size_t>(n);
   return ((complete<What>(n, 0) && complete<What>(n, size / 2) && complete<What>(n, 3 * size - 1)) && ...);
 }
-static_assert(all_complete<all_reduce, reduce_scatter, all_gather>(1) && all_complete<all_reduce, reduce_scatter, all_gather>(2));
-static_assert(all_complete<all_reduce, reduce_scatter, all_gather>(3) && all_complete<all_reduce, reduce_scatter, all_gather>(4));
+static_assert(all_complete<all_reduce, reduce_scatter, all_gather>(1) &&
+              all_complete<all_reduce, reduce_scatter, all_gather>(2));
+static_assert(all_complete<all_reduce, reduce_scatter, all_gather>(3) &&
+              all_complete<all_reduce, reduce_scatter, all_gather>(4));
 static_assert(all_complete<all_reduce, reduce_scatter, all_gather>(9));
 
 }  // namespace

@@ -19,9 +19,8 @@ static_assert(ring_is_proved(1) && ring_is_proved(2) && ring_is_proved(3) && rin
 
 // With the size known while compiling, the steps are unrolled: another path through the engine.
 template <int N>
-constexpr bool unrolled_is_proved =
-    proved<ring_schedule<reduce_scatter, N>>(N) && proved<ring_schedule<all_gather, N>>(N) &&
-    proved<ring_schedule<all_reduce, N>>(N);
+constexpr bool unrolled_is_proved = proved<ring_schedule<reduce_scatter, N>>(N) &&
+                                    proved<ring_schedule<all_gather, N>>(N) && proved<ring_schedule<all_reduce, N>>(N);
 static_assert(unrolled_is_proved<1> && unrolled_is_proved<2> && unrolled_is_proved<3>);
 
 // 2. As many slices under way as there are slots, and the ring locks. ------------------------------------------------
@@ -35,7 +34,8 @@ static_assert(check<all>(7, {.count = 70, .slots = 3, .depth = 3}) == verdict::d
 
 // 3. A link that lands without waiting for its neighbour is found out. -----------------------------------------------
 
-static_assert(check<ring_schedule<all_gather>>(3, {.count = 9, .landing = true, .eager = true, .order = 3}) == verdict::early);
+static_assert(check<ring_schedule<all_gather>>(3, {.count = 9, .landing = true, .eager = true, .order = 3}) ==
+              verdict::early);
 static_assert(check<ring_schedule<all_gather>>(3, {.count = 9, .landing = true, .order = 3}) == verdict::correct);
 
 // 4. A schedule that is wrong is refused. ----------------------------------------------------------------------------

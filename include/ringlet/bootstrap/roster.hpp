@@ -101,6 +101,12 @@ struct hello {
   }
 };
 
+inline std::uint64_t random_token() {
+  std::uint64_t token = 0;
+  if (::getentropy(&token, sizeof token) != 0) throw error(errc::bootstrap, "the system gives no random numbers");
+  return token;
+}
+
 inline std::string this_process() {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
@@ -203,11 +209,7 @@ std::uint64_t agree(bootstrap<S> const& self, std::string_view settings, time_po
   if (self.rank == 0) {
     auto verdict = detail::roll_call(self, start, deadline);
     if (!verdict) {
-      std::uint64_t token = 0;
-      if (::getentropy(&token, sizeof token) != 0) {
-        throw error(errc::bootstrap, "the system gives no random numbers", 0);
-      }
-      verdict = '+' + std::to_string(token);
+      verdict = '+' + std::to_string(detail::random_token());
     }
     self.store.set("verdict", *verdict);
   }

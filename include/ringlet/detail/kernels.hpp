@@ -161,7 +161,7 @@ struct read_as {
   [[gnu::always_inline]] To operator[](std::size_t i) const { return static_cast<To>(from[i]); }
 };
 template <level Level, std::size_t N, class To, class From>
-requires has_f16c<Level, To, From>
+  requires has_f16c<Level, To, From>
 struct read_as<Level, N, To, From> {
   room<To, N> converted;
   [[gnu::always_inline]] explicit read_as(From const* from) { convert<Level, N>(converted.at, from); }
@@ -311,6 +311,7 @@ RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::si
 // Bytes to one or two places. Of two, in pieces that stay in the first cache until they have been read again. One
 // function for all types.
 [[gnu::noinline]] inline void copy_bytes(void* first, void* second, void const* from, std::size_t bytes) {
+  if (bytes == 0) return;  // pointers may be null then, which memcpy does not allow
   if (second == nullptr) {
     std::memcpy(first, from, bytes);
     return;

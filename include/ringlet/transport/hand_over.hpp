@@ -46,7 +46,8 @@ inline int milliseconds_until(time_point until) {
 inline bool readable(int fd, time_point until) {
   pollfd p{fd, POLLIN, 0};
   int n;
-  while ((n = ::poll(&p, 1, milliseconds_until(until))) < 0 && errno == EINTR) {}
+  while ((n = ::poll(&p, 1, milliseconds_until(until))) < 0 && errno == EINTR) {
+  }
   return n > 0;
 }
 inline ucred credentials(descriptor const& connection) {
@@ -149,12 +150,13 @@ std::vector<handed_over> hand_over(M& m, std::string const& name, descriptor con
     auto const i = static_cast<std::size_t>(peer);
     connections[i] = detail::connect_to(names[i], {m.token(), m.rank()});
     if (!connections[i])
-      throw error(errc::unsupported,
-                  "rank " + std::to_string(peer) + " cannot be reached from rank " + std::to_string(m.rank()) +
-                      " by a local socket (" + std::strerror(errno) +
-                      "): shared_memory is for ranks of one machine and one network namespace; run containers with a "
-                      "common one, or use another transport",
-                  peer);
+      throw error(
+          errc::unsupported,
+          detail::words(
+              "rank %d cannot be reached from rank %d by a local socket (%s): it has ended, or it is on another "
+              "machine or in another network namespace; run containers with a common one, or use another transport",
+              peer, m.rank(), std::strerror(errno)),
+          peer);
   }
   std::vector<bool> served(size);
   served[static_cast<std::size_t>(m.rank())] = true;
@@ -171,8 +173,9 @@ std::vector<handed_over> hand_over(M& m, std::string const& name, descriptor con
     if (served[i] && detail::readable(connections[i].get(), until))
       got[i].file = detail::receive_descriptor(connections[i]);
     if (!got[i].file)
-      throw error(errc::timed_out, "rank " + std::to_string(i) + " did not hand over its memory to rank " +
-                                       std::to_string(m.rank()) + " in time: see what became of it",
+      throw error(errc::timed_out,
+                  "rank " + std::to_string(i) + " did not hand over its memory to rank " + std::to_string(m.rank()) +
+                      " in time: see what became of it",
                   static_cast<int>(i));
     pid_t const process = detail::credentials(connections[i]).pid;
     if (process == ::getpid()) continue;

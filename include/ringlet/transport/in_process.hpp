@@ -54,7 +54,7 @@ class in_process : public segment_peers {
   class shared_segment {
    public:
     shared_segment(std::size_t bytes, int users) : users_(users) {
-      memory_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{interference}));
+      memory_ = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{interference}));
       std::memset(memory_, 0, bytes);
     }
     shared_segment(shared_segment const&) = delete;
@@ -64,7 +64,7 @@ class in_process : public segment_peers {
     std::byte* memory() const { return memory_; }
 
    private:
-    ~shared_segment() { ::operator delete(memory_, std::align_val_t{interference}); }
+    ~shared_segment() { ::operator delete (memory_, std::align_val_t{interference}); }
     std::byte* memory_;
     std::atomic<int> users_;
   };
@@ -76,6 +76,7 @@ class in_process : public segment_peers {
   template <meeting M>
   static shared share(M& m, settings const& s, time_point until) {
     s.check();
+    // If an exchange fails it is never freed: others may have its address by then.
     auto* const mine = new shared_segment(segment_bytes(s), m.size());
     std::string const process = std::to_string(::getpid()) + " ";
     std::string const value = process + std::to_string(reinterpret_cast<std::uintptr_t>(mine));

@@ -46,7 +46,8 @@ class mapping {
   mapping(descriptor const& file, std::size_t offset, std::size_t bytes) : bytes_(bytes) {
     void* const p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), static_cast<off_t>(offset));
     if (p == MAP_FAILED)
-      throw error(errc::out_of_memory, "mapping " + std::to_string(bytes) + " shared bytes failed: " + std::strerror(errno));
+      throw error(errc::out_of_memory,
+                  "mapping " + std::to_string(bytes) + " shared bytes failed: " + std::strerror(errno));
     data_ = static_cast<std::byte*>(p);
   }
   mapping(mapping&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
@@ -72,9 +73,9 @@ class memory_file {
   /// @param directory where to make it: empty for the kernel's own memory, which no mount limits; else a directory on a
   /// file system that has unnamed files, such as a tmpfs or a hugetlbfs
   explicit memory_file(std::string directory) : directory_(std::move(directory)) {
-    file_ = descriptor(directory_.empty()
-                           ? static_cast<int>(::syscall(SYS_memfd_create, "ringlet", 1u /* MFD_CLOEXEC */))
-                           : ::open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600));
+    file_ =
+        descriptor(directory_.empty() ? static_cast<int>(::syscall(SYS_memfd_create, "ringlet", 1u /* MFD_CLOEXEC */))
+                                      : ::open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600));
     if (!file_)
       throw error(errc::out_of_memory,
                   "making an unnamed file in " + place() + " failed: " + std::strerror(errno) +
@@ -88,17 +89,20 @@ class memory_file {
     if (bytes > available()) refuse(bytes, "");
     int const failed = ::posix_fallocate(file_.get(), static_cast<off_t>(size_), static_cast<off_t>(bytes));
     if (failed != 0) refuse(bytes, std::strerror(failed));
-    std::size_t const page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    return std::exchange(size_, size_ + (bytes + page - 1) / page * page);
+    return std::exchange(size_, size_ + whole_pages(bytes));
   }
   /// Gives the memory of a part back; who reads it afterwards finds zeros.
   void punch(std::size_t offset, std::size_t bytes) {
     ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                static_cast<off_t>(bytes));
+                static_cast<off_t>(whole_pages(bytes)));  // of a part of a page nothing is given back
   }
   descriptor const& file() const { return file_; }
 
  private:
+  static std::size_t whole_pages(std::size_t bytes) {
+    auto const page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return (bytes + page - 1) / page * page;
+  }
   std::string place() const { return directory_.empty() ? "memory" : directory_; }
 
   // Bytes that can still be had: of the file system, or of the machine.

@@ -154,9 +154,7 @@ class segment_peers {
   }
   std::uint64_t digest(int peer) const { return board_of(peer, exchange_).digest; }
   call const& called(int peer) const { return call_of(peer); }
-  bool broken() const {
-    return std::atomic_ref(at(rank_).told_by).load(std::memory_order_acquire) != 0;
-  }
+  bool broken() const { return std::atomic_ref(at(rank_).told_by).load(std::memory_order_acquire) != 0; }
 
  protected:
   /// @param segments by rank, each of `segment_bytes(s)`, zeroed by its owner, aligned to 128
@@ -185,7 +183,7 @@ class segment_peers {
     bell sleeper;
     alignas(interference) std::uint32_t told_by;  // 1 + the rank that was the first to tell this one a fault
     std::uint32_t has_told;
-    fault why;  // what this one tells others
+    fault why;                            // what this one tells others
     alignas(interference) call calls[2];  // of the two latest exchanges
   };
   // A board: this header, and behind it the bytes; so short letters share the cache line of the flag that announces them.
@@ -216,8 +214,8 @@ class segment_peers {
   }
   slot_ring<> queue(int from, int to, std::size_t lane) const {
     lane_header& receiver = lane_of(to, lane);
-    return {&receiver.filled, &lane_of(from, lane).credit, reinterpret_cast<std::byte*>(&receiver + 1),
-            settings_.slots, settings_.slot_bytes};
+    return {&receiver.filled, &lane_of(from, lane).credit, reinterpret_cast<std::byte*>(&receiver + 1), settings_.slots,
+            settings_.slot_bytes};
   }
 
   segment_settings settings_;

@@ -75,16 +75,33 @@ class shared_memory : private detail::mapped_files, public segment_peers {
   std::byte* open_window(std::size_t bytes, Exchange&& positions_of) {
     struct part {
       std::uint64_t offset, oldest;
+      bool had;  // the memory was to be had
     };
-    std::uint64_t oldest = next_window_;
+    part own{0, next_window_, true};
     for (auto const& w : windows_)
-      if (!w.closed) oldest = std::min(oldest, w.id);
-    std::size_t const offset = mine.grow(bytes);
-    std::vector<part> const parts = positions_of(part{offset, oldest});
+      if (!w.closed) own.oldest = std::min(own.oldest, w.id);
+    std::string reason;
+    try {
+      own.offset = mine.grow(bytes);
+    } catch (error const& e) {  // the others must hear of it, for they are about to wait
+      own.had = false;
+      reason = e.what();
+    }
+    std::vector<part> const parts = positions_of(own);
+    std::uint64_t oldest = own.oldest;
+    for (std::size_t r = 0; r < parts.size(); ++r) {
+      oldest = std::min(oldest, parts[r].oldest);
+      if (parts[r].had) continue;
+      if (own.had) mine.punch(own.offset, bytes);
+      throw error(errc::out_of_memory,
+                  own.had
+                      ? detail::words("rank %zu could not have %zu bytes of shared memory: see what it says", r, bytes)
+                      : reason,
+                  static_cast<int>(r));
+    }
     // A window is unmapped once no rank uses it; until then others may still name it to this one.
-    for (part const& p : parts) oldest = std::min(oldest, p.oldest);
     std::erase_if(windows_, [&](window const& w) { return w.id < oldest; });
-    window w{next_window_++, bytes, offset, false, {}};
+    window w{next_window_++, bytes, own.offset, false, {}};
     for (int peer = 0; peer < size(); ++peer)
       w.parts.emplace_back(file(peer), parts[static_cast<std::size_t>(peer)].offset, bytes);
     windows_.push_back(std::move(w));
@@ -127,7 +144,17 @@ class shared_memory : private detail::mapped_files, public segment_peers {
     s.check();
     std::size_t const bytes = segment_bytes(s);
     detail::mapped_files all{memory_file(s.directory), {}, {}, false};
-    std::size_t const offset = all.mine.grow(bytes);
+    std::size_t offset = 0;
+    std::string lacks;  // empty when this rank has its memory; the others must hear of it before they wait
+    try {
+      offset = all.mine.grow(bytes);
+    } catch (error const& e) {
+      lacks = std::string(e.what()).substr(0, 255);
+    }
+    auto const lack = m.exchange("shared_memory/memory", lacks, until);
+    for (int peer = 0; peer < m.size(); ++peer)
+      if (auto const& its = lack[static_cast<std::size_t>(peer)]; !its.empty())
+        throw error(errc::out_of_memory, "rank " + std::to_string(peer) + ": " + its, peer);
     all.peers = hand_over(m, "shared_memory/door", all.mine.file(), until);
     for (int peer = 0; peer < m.size(); ++peer) all.segments.emplace_back(all.file(peer), offset, bytes);
     // Comes last: who has read it knows that all have mapped all.

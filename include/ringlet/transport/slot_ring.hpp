@@ -54,9 +54,9 @@ struct slot_ring {
   static constexpr std::size_t header = interference;
   static_assert(sizeof(call) <= header);
 
-  Word* filled;        ///< slices committed so far; with the receiver, written by the sender
-  Word* credit;        ///< slices released so far; with the sender, written by the receiver
-  std::byte* slots;    ///< `slot_count` times `header + slot_bytes` bytes, aligned to `interference`; with the receiver
+  Word* filled;      ///< slices committed so far; with the receiver, written by the sender
+  Word* credit;      ///< slices released so far; with the sender, written by the receiver
+  std::byte* slots;  ///< `slot_count` times `header + slot_bytes` bytes, aligned to `interference`; with the receiver
   std::size_t slot_count;  ///< at least 2
   std::size_t slot_bytes;  ///< capacity of a slot, a multiple of `interference`
 

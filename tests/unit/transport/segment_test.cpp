@@ -50,7 +50,7 @@ ringlet::call numbered(std::uint64_t sequence) {
   return c;
 }
 
-static_assert(ringlet::link<segment_peers::link, float> && ringlet::announcing_link<segment_peers::link>);
+static_assert(ringlet::link<segment_peers::link, float>);
 
 }  // namespace
 

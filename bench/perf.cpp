@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// ringlet-perf: times collectives and checks every element of their results, with nccl-tests' letters and rows.
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "perf/command_line.hpp"
+#include "perf/elements.hpp"
+#include "perf/results.hpp"
+#include "ringlet/all_gather.hpp"
+#include "ringlet/all_reduce.hpp"
+#include "ringlet/barrier.hpp"
+#include "ringlet/bootstrap/environment.hpp"
+#if __has_include(<asio.hpp>)
+#include "ringlet/bootstrap/from_environment.hpp"
+#endif
+#include "timing.hpp"
+
+namespace perf {
+
+void meet(any_communicator& any) {
+  std::visit([](auto& comm) { ringlet::barrier(comm); }, any);
+}
+double largest(any_communicator& any, double mine) {
+  std::visit([&](auto& comm) { ringlet::all_reduce(comm, std::span(&mine, 1), ringlet::maximum{}); }, any);
+  return mine;
+}
+std::uint64_t total(any_communicator& any, std::uint64_t mine) {
+  std::uint64_t all = mine;
+  std::visit([&](auto& comm) { ringlet::all_reduce(comm, std::span(&all, 1)); }, any);
+  return std::max(all, mine);  // whatever the collectives under test make of it, this rank's own count stays
+}
+
+namespace {
+
+template <ringlet::store S>
+any_communicator connect(ringlet::bootstrap<S> const& who, options const& o) {
+  std::optional<any_communicator> made;
+  with_transport(o, [&]<class X>(entry<X> const&) {
+    ringlet::connect_options<X> how;
+    how.transport = settings_for<X>(o);
+    how.timeout = std::chrono::milliseconds(static_cast<long long>(o.timeout * 1000));
+    made.emplace(ringlet::connect<X>(who, how));
+  });
+  return std::move(*made);
+}
+
+// Who and where the ranks are, as nccl-tests lists its devices.
+void introduce(any_communicator& any, options const& o) {
+  struct person {
+    int pid, processor;
+    char host[56];
+  };
+  person me{::getpid(), ::sched_getcpu(), ""};
+  ::gethostname(me.host, sizeof me.host - 1);
+  std::visit(
+      [&](auto& comm) {
+        std::vector<person> all(static_cast<std::size_t>(comm.size()));
+        all[static_cast<std::size_t>(comm.rank())] = me;
+        ringlet::all_gather(comm, all);
+        if (comm.rank() != 0) return;
+        std::printf("# ringlet %d.%d.%d %s transport: %s ranks: %d memory: %s pinned: %d\n", RINGLET_VERSION / 10000,
+                    RINGLET_VERSION / 100 % 100, RINGLET_VERSION % 100, o.collective.c_str(), o.transport.c_str(),
+                    comm.size(), o.allocated ? "allocated" : "ordinary", o.pin);
+        std::printf(
+            "# minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d agg iters: 1 validation: %d\n#\n",
+            o.least, o.most, o.factor > 1 ? o.factor : o.step, o.factor > 1 ? "factor" : "bytes", o.warm_up,
+            o.iterations, o.checks);
+        std::printf("# Using ranks\n");
+        for (std::size_t r = 0; r < all.size(); ++r)
+          std::printf("#  Rank %2zu Pid %6d on %10s processor %2d\n", r, all[r].pid, all[r].host, all[r].processor);
+      },
+      any);
+}
+
+void measure_barrier(any_communicator& any, options const& o, report& to) {
+  for (int i = 0; i < o.warm_up; ++i) meet(any);
+  double const seconds = largest(any, seconds_of(o.iterations, [&] { meet(any); }));
+  result const one{seconds * 1e6, 0, 0, std::nullopt};
+  to.add({0, 0, "none", "none", one, one});
+}
+
+// What each rank does. Returns 1 when anything was wrong.
+int run(any_communicator any, options const& o) {
+  auto const [rank, size] = std::visit([](auto& comm) { return std::pair(comm.rank(), comm.size()); }, any);
+  report r(rank == 0);
+  introduce(any, o);
+  r.header();
+  if (o.collective == "barrier") {
+    measure_barrier(any, o, r);
+  } else {
+    for (element_entry const& e : elements)
+      if (o.type == e.name || o.type == "all") e.measure(any, o, e.name, r);
+  }
+  r.footer();
+  if (rank == 0) write_results(o, size, r);
+  return r.wrong() == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace perf
+
+int main(int argc, char** argv) {
+  perf::options o;
+  if (auto const status = perf::parse(argc, argv, o)) return *status;
+  try {
+    if (auto const where = ringlet::environment(); where.launcher != "none") {
+#if __has_include(<asio.hpp>)
+      ringlet::launched_rank self(where, std::chrono::steady_clock::now() + std::chrono::minutes(1));
+      return perf::run(perf::connect(self.bootstrap(), o), o);
+#else
+      throw ringlet::error(ringlet::errc::unsupported,
+                           "built without Asio, it cannot meet the ranks of " + where.launcher);
+#endif
+    }
+    int status = 1;
+    perf::with_transport(o, [&](auto const& e) {
+      status = ringlet::launch(o.ranks, [&](auto who) { return perf::run(perf::connect(who, o), o); },
+                               {.as = e.are, .pin = o.pin});
+    });
+    return status;
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "ringlet-perf: %s\n", e.what());
+    return 1;
+  }
+}

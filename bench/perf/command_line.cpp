@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "elements.hpp"
+#include "ringlet/config.hpp"
+
+namespace perf {
+
+std::optional<int> parse(int argc, char** argv, options& o) {
+  CLI::App app(
+      "Times a collective of ringlet and checks every element of its results.\n"
+      "Started by torchrun, mpirun, mpiexec or srun, their processes are the ranks; else it starts ranks itself.\n"
+      "Exit status: 0 all right, 1 wrong elements or a failure, 2 wrong arguments.",
+      "ringlet-perf");
+  app.get_formatter()->column_width(38);
+  std::vector<std::string> types{"all"}, names;
+  for (element_entry const& e : elements) types.emplace_back(e.name);
+  std::apply([&](auto const&... e) { (names.emplace_back(e.name), ...); }, transports);
+
+  app.add_option("collective", o.collective, "What to time")
+      ->required()
+      ->check(CLI::IsMember({"all_reduce", "reduce_scatter", "all_gather", "barrier"}));
+  app.add_option("--transport", o.transport, "Over what")->check(CLI::IsMember(names))->capture_default_str();
+  app.add_option("--ranks", o.ranks, "How many to start, without a launcher")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("-b,--minbytes", o.least, "Smallest size of the whole buffer; K, M, G are powers of 1024")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("-e,--maxbytes", o.most, "Largest size")->transform(CLI::AsSizeValue(false))->capture_default_str();
+  auto* const factor = app.add_option("-f,--stepfactor", o.factor, "From one size to the next: times this")
+                           ->check(CLI::Range(2, 1 << 30))
+                           ->capture_default_str();
+  auto* const step =
+      app.add_option("-i,--stepbytes", o.step, "From one size to the next: so many bytes more; without -f")
+          ->transform(CLI::AsSizeValue(false))
+          ->check(CLI::PositiveNumber)
+          ->excludes(factor);
+  app.add_option("-n,--iters", o.iterations, "Calls that are timed")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
+  app.add_option("-w,--warmup_iters", o.warm_up, "Calls before them, at each size")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("-c,--check", o.checks, "Calls after them whose results are checked")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("-d,--datatype", o.type, "Elements")->check(CLI::IsMember(types))->capture_default_str();
+  app.add_option("-o,--op", o.op, "Operator")
+      ->check(CLI::IsMember({"sum", "prod", "min", "max", "avg", "all"}))
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--memory", [&](std::string const& s) { o.allocated = s == "allocated"; },
+         "Buffers: ordinary memory, or allocated by the communicator")
+      ->check(CLI::IsMember({"ordinary", "allocated"}))
+      ->default_str("ordinary");
+  app.add_flag("--pin", o.pin, "Bind each rank to a processor, without a launcher");
+  app.add_option("--slots", o.segment.slots, "Slices that a queue holds")->capture_default_str();
+  app.add_option("--slot-bytes", o.segment.slot_bytes, "Bytes of a slice")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--lanes", o.segment.lanes, "Parallel rings")->capture_default_str();
+  app.add_option("-T,--timeout", o.timeout, "Seconds that a rank waits for its peers")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  // Better known before a long run than after it.
+  CLI::Validator const writable(
+      [](std::string& file) { return std::ofstream(file, std::ios::app) ? "" : "cannot write " + file; }, "FILE");
+  app.add_option("--json", o.json, "File for the results as JSON")->check(writable);
+  app.add_option("--svg", o.svg, "File for a plot of bus bandwidth over size")->check(writable);
+  app.set_version_flag("--version", [] {
+    return "ringlet " + std::to_string(RINGLET_VERSION / 10000) + '.' + std::to_string(RINGLET_VERSION / 100 % 100) +
+           '.' + std::to_string(RINGLET_VERSION % 100);
+  });
+  try {
+    app.parse(argc, argv);
+    if (step->count() > 0) o.factor = 1;
+    if (o.least > o.most)
+      throw CLI::ValidationError("-b", "the smallest size, " + std::to_string(o.least) + ", is above the largest, " +
+                                           std::to_string(o.most) + " (-e)");
+    if (o.least == 0 && o.factor > 1) throw CLI::ValidationError("-b", "0 times -f stays 0: step with -i");
+    for (element_entry const& e : elements)
+      if (o.type == e.name && !e.builds(o))
+        throw CLI::ValidationError("-o", o.collective + " of " + o.type + " is built without " + o.op +
+                                             "; to have it, add it to `built` in bench/perf/operators.hpp");
+    with_transport(o, [&]<class X>(entry<X> const&) { settings_for<X>(o); });
+  } catch (CLI::ParseError const& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (ringlet::error const& e) {
+    std::fprintf(stderr, "ringlet-perf: %s\n", e.what());
+    return 2;
+  }
+  return std::nullopt;
+}
+
+}  // namespace perf

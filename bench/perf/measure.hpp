@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+
+#include "options.hpp"
+#include "report.hpp"
+#include "transports.hpp"
+
+namespace perf {
+
+/// Measures what the options ask for, with elements of one type; all ranks call it. In parts, by type, since this is
+/// where nearly all compile time goes: see measure_type.hpp.
+/// @tparam T the element
+/// @param type its name in tables
+template <class T>
+void measure_type(any_communicator& comm, options const& o, char const* type, report& to);
+
+// What ranks tell each other about a measurement; all ranks call them.
+void meet(any_communicator& comm);
+double largest(any_communicator& comm, double mine);
+std::uint64_t total(any_communicator& comm, std::uint64_t mine);
+
+}  // namespace perf

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "results.hpp"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plot.hpp"
+
+namespace perf {
+namespace {
+
+nlohmann::ordered_json json(options const& o, int ranks, report const& r) {
+  using nlohmann::ordered_json;
+  auto const values = [](result const& one) {
+    return ordered_json{{"time_us", one.microseconds},
+                        {"algbw", one.algbw},
+                        {"busbw", one.busbw},
+                        {"wrong", one.wrong ? ordered_json(*one.wrong) : ordered_json(nullptr)}};
+  };
+  auto rows = ordered_json::array();
+  for (row const& one : r.rows())
+    rows.push_back({{"size", one.bytes},
+                    {"count", one.count},
+                    {"type", one.type},
+                    {"redop", one.op},
+                    {"out_of_place", values(one.out_of_place)},
+                    {"in_place", values(one.in_place)}});
+  return {{"collective", o.collective},
+          {"transport", o.transport},
+          {"ranks", ranks},
+          {"memory", o.allocated ? "allocated" : "ordinary"},
+          {"pinned", o.pin},
+          {"iterations", o.iterations},
+          {"warm_up", o.warm_up},
+          {"rows", rows},
+          {"wrong_measurements", r.wrong()},
+          {"average_busbw", r.average_busbw()}};
+}
+
+// Out of place a curve for each type and operator; if there is but one, in place as well.
+std::vector<curve> curves(report const& r) {
+  std::vector<curve> all;
+  for (row const& one : r.rows()) {  // those of one type and operator follow each other
+    std::string const name = one.type + (one.op == "none" ? "" : " " + one.op);
+    if (all.empty() || all.back().name != name) all.push_back({name, {}});
+    all.back().points.emplace_back(one.bytes, one.out_of_place.busbw);
+  }
+  if (all.size() == 1) {
+    curve in_place{all[0].name + ", in place", {}};
+    for (row const& one : r.rows()) in_place.points.emplace_back(one.bytes, one.in_place.busbw);
+    all[0].name += ", out of place";
+    all.push_back(std::move(in_place));
+  }
+  return all;
+}
+
+template <class Write>
+void write(std::string const& name, Write&& f) {
+  if (name.empty()) return;
+  std::ofstream file(name);
+  f(file);
+  if (!file.flush()) throw std::runtime_error("cannot write " + name);
+}
+
+}  // namespace
+
+void write_results(options const& o, int ranks, report const& r) {
+  write(o.json, [&](std::ostream& to) { to << json(o, ranks, r).dump(2) << '\n'; });
+  write(o.svg, [&](std::ostream& to) {
+    plot(to, o.collective + " over " + o.transport,
+         std::to_string(ranks) + " ranks" + (o.pin ? ", pinned, " : ", ") + (o.allocated ? "allocated" : "ordinary") +
+             " memory, mean of " + std::to_string(o.iterations) + " calls",
+         curves(r));
+  });
+}
+
+}  // namespace perf
