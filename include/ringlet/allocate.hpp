@@ -17,6 +17,34 @@
 
 namespace ringlet {
 
+namespace detail {
+
+// Opens a window of as many bytes on all ranks, which tell each other where their parts are.
+template <class X, int Size>
+std::byte* open_window(communicator<X, Size>& comm, std::size_t bytes) {
+  return comm.transport().open_window(bytes, [&]<class Part>(Part const& mine) {
+    struct wish {
+      Part part;
+      std::uint64_t bytes;
+    };
+    std::vector<wish> all(static_cast<std::size_t>(comm.size()));
+    all[static_cast<std::size_t>(comm.rank())] = {mine, bytes};
+    all_gather(comm, all);
+    std::vector<Part> parts;
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      if (all[r].bytes != all[0].bytes)
+        throw error(errc::mismatch,
+                    words("rank %zu allocates %llu bytes, rank 0 %llu: allocate is a collective", r,
+                          static_cast<unsigned long long>(all[r].bytes), static_cast<unsigned long long>(all[0].bytes)),
+                    static_cast<int>(r));
+      parts.push_back(all[r].part);
+    }
+    return parts;
+  });
+}
+
+}  // namespace detail
+
 /// Memory from `communicator::allocate`: a contiguous range that its owner alone resizes, never, and gives back when it
 /// goes. It must go before its communicator does, and not while an operation uses it.
 /// @tparam T the element
@@ -62,26 +90,7 @@ class allocation {
     std::size_t const bytes =
         std::max<std::size_t>(count * sizeof(T), 1);  // nothing is something: all ranks meet for it
     if constexpr (windows) {
-      data_ = reinterpret_cast<T*>(from_->open_window(bytes, [&]<class Part>(Part const& mine) {
-        struct wish {
-          Part part;
-          std::uint64_t bytes;
-        };
-        std::vector<wish> all(static_cast<std::size_t>(comm.size()));
-        all[static_cast<std::size_t>(comm.rank())] = {mine, bytes};
-        all_gather(comm, all);
-        std::vector<Part> parts;
-        for (std::size_t r = 0; r < all.size(); ++r) {
-          if (all[r].bytes != all[0].bytes)
-            throw error(errc::mismatch,
-                        detail::words("rank %zu allocates %llu bytes, rank 0 %llu: allocate is a collective", r,
-                                      static_cast<unsigned long long>(all[r].bytes),
-                                      static_cast<unsigned long long>(all[0].bytes)),
-                        static_cast<int>(r));
-          parts.push_back(all[r].part);
-        }
-        return parts;
-      }));
+      data_ = reinterpret_cast<T*>(detail::open_window(comm, bytes));
     } else {
       data_ = static_cast<T*>(::operator new(bytes, alignment));
       std::uninitialized_value_construct_n(data_, count);

@@ -2,7 +2,7 @@
 #pragma once
 
 // The table of contents, in reading order. A header includes only headers that stand above it.
-// clang-format off: it would sort
+// clang-format off
 
 // Words that everything uses.
 #include "ringlet/config.hpp"
