@@ -15,25 +15,26 @@ namespace detail {
 
 RINGLET_ANY_EXEC
 template <worker Worker, class Arithmetic>
-RINGLET_HD constexpr void combine_as(Worker w, operands<Arithmetic> at, std::size_t n, Arithmetic const& how,
-                                     bool last) {
+RINGLET_HD constexpr void combine_as(Worker w, operands<Arithmetic> at, std::size_t n, Arithmetic const& how, bool last,
+                                     bool far) {
   constexpr bool as_is = std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element>;
   if constexpr (as_is) {
     bool const only_own = at.got == nullptr && !Arithmetic::lifts && !(Arithmetic::finishes && last);
     if (at.result == at.got || (at.result == at.own && only_own)) at.result = nullptr;
     if (Arithmetic::keeps || at.own == nullptr || only_own) {
       if (at.wire == at.got) at.wire = nullptr;
-      return copy(w, at.wire, at.result, at.got != nullptr ? at.got : at.own, n);
+      return copy(w, at.wire, at.result, at.got != nullptr ? at.got : at.own, n, far);
     }
   }
   if constexpr (!(as_is && Arithmetic::keeps))
-    if (at.wire != nullptr || at.result != nullptr) fold(w, at, n, how, last);
+    if (at.wire != nullptr || at.result != nullptr) fold(w, at, n, how, last, far);
 }
 
 // On the host, one function for all who call it: what it does is worth a call.
 template <class Arithmetic>
-[[gnu::noinline]] void combine_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last) {
-  combine_as(this_thread{}, at, n, how, last);
+[[gnu::noinline]] void combine_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last,
+                                    bool far) {
+  combine_as(this_thread{}, at, n, how, last, far);
 }
 
 }  // namespace detail
@@ -53,18 +54,19 @@ template <class Arithmetic>
 /// @tparam Arithmetic `arithmetic<T, Op>`
 /// @param n how many elements each given pointer has
 /// @param last whether `own` is the last contribution
+/// @param far whether `result` is part of a buffer larger than the caches: then it is stored past them (on the host)
 RINGLET_ANY_EXEC
 template <worker Worker, class Arithmetic>
 RINGLET_HD constexpr void combine(Worker w, typename Arithmetic::wire* wire, typename Arithmetic::element* result,
                                   typename Arithmetic::wire const* got, typename Arithmetic::element const* own,
-                                  std::size_t n, Arithmetic const& how, bool last) {
+                                  std::size_t n, Arithmetic const& how, bool last, bool far = false) {
   if (n == 0) return;
   detail::operands<Arithmetic> const at{wire, result, got, own};
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
-    if (!__builtin_is_constant_evaluated()) return detail::combine_here(at, n, how, last);
+    if (!__builtin_is_constant_evaluated()) return detail::combine_here(at, n, how, last, far);
 #endif
-  detail::combine_as(w, at, n, how, last);
+  detail::combine_as(w, at, n, how, last, far);
 }
 
 }  // namespace ringlet

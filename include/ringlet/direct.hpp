@@ -87,7 +87,7 @@ class direct_operation {
     digest_ = ringlet::digest(*called_);
     if (route_ == route::one_shot) {
       element* const board = peers_->template board<element>();
-      copy(board, at_.input, input_count());
+      copy(board, at_.input, input_count(), false);
     } else {
       position* const board = peers_->template board<position>();
       board[input] = peers_->locate(at_.input, input_count() * sizeof(element));
@@ -117,8 +117,8 @@ class direct_operation {
     return true;
   }
 
-  static constexpr void copy(element* to, element const* from, std::size_t n) {
-    detail::copy(this_thread{}, to, static_cast<element*>(nullptr), from, n);
+  static constexpr void copy(element* to, element const* from, std::size_t n, bool far) {
+    detail::copy(this_thread{}, static_cast<element*>(nullptr), to, from, n, far);
   }
 
   // One shot: everything that I need stands on the boards.
@@ -126,48 +126,53 @@ class direct_operation {
     if constexpr (What == collective::all_gather) {
       for (int r = 0; r < peers_->size(); ++r) land(input_of(r), at_.output + offset(r), length(r));
     } else if constexpr (What == collective::reduce_scatter) {
-      reduce(peers_->rank(), 0, length(peers_->rank()), at_.output);
+      reduce(peers_->rank(), 0, length(peers_->rank()), at_.output, false);
     } else {
-      for (int c = 0; c < peers_->size(); ++c) reduce(c, 0, length(c), at_.output + offset(c));
+      for (int c = 0; c < peers_->size(); ++c) reduce(c, 0, length(c), at_.output + offset(c), false);
     }
   }
 
-  // Two exchanges: I compute my chunk, a block at a time, and hand each block out while the cache has it.
+  // Two exchanges: I compute my chunk, a block at a time, and hand each block out while the cache has it. A block of a
+  // large result is made aside, and stored past the caches in every output, mine too.
   constexpr void pass() {
     int const me = peers_->rank();
-    element* const mine = whole_output(What) ? at_.output + offset(me) : at_.output;
-    constexpr std::size_t block = elements_in(16384);
+    bool const far = at_.chunks.count * sizeof(element) >= larger_than_caches;
+    constexpr std::size_t block = elements_in(8192);
+    scratch<element, block> aside;
     for (std::size_t begin = 0; begin < length(me); begin += block) {
       std::size_t const n = length(me) - begin < block ? length(me) - begin : block;
-      if constexpr (What == collective::all_gather)
-        land(at_.input + begin, mine + begin, n);
-      else
-        reduce(me, begin, n, mine + begin);
-      if constexpr (whole_output(What))
-        for (int k = 1; k < peers_->size(); ++k) {  // not all to rank 0 first
-          int const peer = (me + k) % peers_->size();
-          copy(memory(peer, output) + offset(me) + begin, mine + begin, n);
-        }
+      if constexpr (What == collective::reduce_scatter) {
+        reduce(me, begin, n, at_.output + begin, far);
+      } else {
+        std::size_t const home = offset(me) + begin;
+        element* const made = far ? aside.data() : at_.output + home;
+        if constexpr (What == collective::all_gather)
+          land(at_.input + begin, made, n);
+        else
+          reduce(me, begin, n, made, false);
+        for (int k = far ? 0 : 1; k < peers_->size(); ++k)  // not all to rank 0 first
+          copy(memory((me + k) % peers_->size(), output) + home, made, n, far);
+      }
     }
   }
 
   // Adds up all contributions to part of a chunk in the order in which a ring would: rank c+1 first, rank c, the chunk's
   // owner, last. So the choice of algorithm never changes the bits.
-  constexpr void reduce(int chunk, std::size_t begin, std::size_t count, element* result) const {
+  constexpr void reduce(int chunk, std::size_t begin, std::size_t count, element* result, bool far) const {
     using wire = typename Arithmetic::wire;
     constexpr std::size_t block = elements_in(4096);  // partial sums stay in the first-level cache
     int const size = peers_->size();
-    auto contribution = [&](int k) { return input_of((chunk + k) % size) + offset(chunk) + begin; };
-    wire partial[block];
-    for (std::size_t const end = begin + count; begin < end; begin += block, result += block) {
-      std::size_t const n = end - begin < block ? end - begin : block;
+    scratch<wire, block> partial;
+    for (std::size_t i = 0; i < count; i += block) {
+      std::size_t const n = count - i < block ? count - i : block;
+      auto contribution = [&](int k) { return input_of((chunk + k) % size) + offset(chunk) + begin + i; };
       wire const* sum = nullptr;
       int k = 1;
       if constexpr (std::is_same_v<element, wire> && !Arithmetic::lifts)
         if (size > 1) sum = contribution(k++);  // as it is: nothing to compute
-      for (; k <= size; ++k, sum = partial)
-        combine(this_thread{}, k < size ? partial : nullptr, k < size ? nullptr : result, sum, contribution(k), n, how_,
-                k == size);
+      for (; k <= size; ++k, sum = partial.data())
+        combine(this_thread{}, k < size ? partial.data() : nullptr, k < size ? nullptr : result + i, sum,
+                contribution(k), n, how_, k == size, far);
     }
   }
   constexpr void land(element const* from, element* to, std::size_t n) const {
@@ -181,6 +186,18 @@ class direct_operation {
   constexpr element const* input_of(int peer) const {
     return route_ == route::one_shot ? peers_->template try_read<element>(peer) : memory(peer, input);
   }
+  // Room for values. In bytes where a type has no default constructor: it is copied to, as everywhere.
+  template <class V, std::size_t N>
+  struct scratch {
+    V values[N];
+    constexpr V* data() { return values; }
+  };
+  template <class V, std::size_t N>
+    requires(!std::is_default_constructible_v<V>)
+  struct scratch<V, N> {
+    alignas(V) unsigned char bytes[N * sizeof(V)];
+    V* data() { return reinterpret_cast<V*>(bytes); }
+  };
   static constexpr std::size_t elements_in(std::size_t bytes) {
     return bytes < sizeof(element) ? 1 : bytes / sizeof(element);
   }

@@ -35,6 +35,9 @@ struct buffers {
   std::size_t lanes = 1;  ///< every chunk is cut again into one share a lane
 };
 
+/// Bytes of a buffer that the caches of one processor will not keep, whatever is done with it.
+inline constexpr std::size_t larger_than_caches = std::size_t{8} << 20;
+
 namespace detail {
 template <class S>
 inline constexpr int extent_of = dynamic_size;
@@ -69,7 +72,14 @@ class ring_operation {
   /// @param called what to announce to the next rank and to expect of the previous one; null for nothing
   RINGLET_HD constexpr ring_operation(S s, Link& link, buffers<element> at, pipelining pipe, Arithmetic how,
                                       call const* called = nullptr, Worker w = {})
-      : schedule_(s), link_(&link), at_(at), pipe_(pipe), how_(how), called_(called), worker_(w) {
+      : schedule_(s),
+        link_(&link),
+        at_(at),
+        pipe_(pipe),
+        how_(how),
+        called_(called),
+        worker_(w),
+        far_(at.chunks.count * sizeof(element) >= larger_than_caches) {
     std::size_t const longest = partition{at.chunks.longest(), at.lanes}.longest();
     end_ = longest != 0 ? longest : 1;  // the one slice that travels even when it is empty
   }
@@ -217,7 +227,8 @@ class ring_operation {
     if constexpr (zero_copy())
       if (send && (s.does.keep || (!s.does.receive && !Arithmetic::lifts))) {  // the value stands in my memory
         if (!combined_) {  // at most once: in place, it would add again
-          combine(worker_, static_cast<wire*>(nullptr), result, static_cast<wire const*>(got.data), own, n, how_, last);
+          combine(worker_, static_cast<wire*>(nullptr), result, static_cast<wire const*>(got.data), own, n, how_, last,
+                  far_);
           worker_.sync();
           combined_ = true;
         }
@@ -226,7 +237,7 @@ class ring_operation {
         return done(false, receive, true, receive);
       }
     if (send && !(out = worker_.leader(acquire{this, departs}))) return false;
-    combine(worker_, out.data, result, static_cast<wire const*>(got.data), own, n, how_, last);
+    combine(worker_, out.data, result, static_cast<wire const*>(got.data), own, n, how_, last, far_);
     worker_.sync();
     return done(send, receive, send, receive);
   }
@@ -244,6 +255,7 @@ class ring_operation {
   Arithmetic how_;
   call const* called_;
   [[no_unique_address]] Worker worker_;
+  bool far_;
   std::size_t end_ = 0;
   std::size_t round_ = 0, slice_ = 0;
   int step_ = 0;

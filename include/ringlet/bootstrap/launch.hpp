@@ -38,7 +38,8 @@ enum class ranks_as {
 /// How `launch` runs ranks.
 struct launch_options {
   ranks_as as = ranks_as::processes;
-  /// Bind rank r to the r-th of the processors that the caller may use, and begin again when they are used up.
+  /// Bind each rank to one of the processors that the caller may use: rank r to the r-th, or, when there are more ranks
+  /// than processors, as many neighbours of the ring to each, so that most of what they exchange stays in its caches.
   bool pin = false;
   /// How long the others may go on after a rank has failed. Then processes are ended; threads cannot be, so
   /// their own deadlines must do.
@@ -76,8 +77,9 @@ inline void complain(int rank, std::string const& words) {
 }
 
 // Binds the calling thread. Not to be able to is no failure: it is only slower.
-inline void pin_to(int rank, cpu_set_t const& allowed) {
-  int skip = rank % std::max(1, CPU_COUNT(&allowed));
+inline void pin_to(int rank, int size, cpu_set_t const& allowed) {
+  int const count = std::max(1, CPU_COUNT(&allowed));
+  int skip = size <= count ? rank : static_cast<int>(static_cast<long>(rank) * count / size);
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed) || skip-- > 0) continue;
     cpu_set_t one;
@@ -223,7 +225,7 @@ int launch(int n, F&& f, launch_options options) {
   CPU_ZERO(&allowed);
   ::sched_getaffinity(0, sizeof allowed, &allowed);
   auto const run = [&](int rank) {
-    if (options.pin) detail::pin_to(rank, allowed);
+    if (options.pin) detail::pin_to(rank, n, allowed);
     return detail::run_rank(f, bootstrap<memory_store>{rank, n, store});
   };
 

@@ -180,22 +180,24 @@ template <level Level, class W, class A, std::size_t N>
 }
 
 #if RINGLET_X86
-// `to` is aligned to 16 bytes.
+// Sixteen bytes, past the caches. `to` is aligned to them.
+[[gnu::always_inline]] inline void stream_part(void* to, void const* from) {
+  typedef long long part __attribute__((vector_size(16)));
+  part p;
+  std::memcpy(&p, from, sizeof p);
+#if defined(__clang__)
+  __builtin_nontemporal_store(p, static_cast<part*>(to));
+#else
+  __builtin_ia32_movntdq(static_cast<part*>(to), p);
+#endif
+}
+
 template <level Level, std::size_t N, class T, class W>
 [[gnu::always_inline]] inline void stream(T* to, W const* from) {
-  typedef long long part __attribute__((vector_size(16)));
   room<T, N> converted;
   convert<Level, N>(converted.at, from);
-  for (std::size_t i = 0; i < N * sizeof(T); i += sizeof(part)) {
-    part p;
-    std::memcpy(&p, reinterpret_cast<char const*>(converted.at) + i, sizeof p);
-    auto* const place = reinterpret_cast<part*>(reinterpret_cast<char*>(to) + i);
-#if defined(__clang__)
-    __builtin_nontemporal_store(p, place);
-#else
-    __builtin_ia32_movntdq(place, p);
-#endif
-  }
+  for (std::size_t i = 0; i < N * sizeof(T); i += 16)
+    stream_part(reinterpret_cast<char*>(to) + i, reinterpret_cast<char const*>(converted.at) + i);
 }
 #endif
 
@@ -264,20 +266,21 @@ template <class Arithmetic>
 // From this many bytes on, a result that is not in place goes past the caches: it is larger than a core's own, and to
 // fetch lines only to overwrite them is a third of the traffic. Never `wire`, which the neighbour reads at once.
 inline constexpr std::size_t streamed_bytes = std::size_t{4} << 20;
+inline constexpr bool can_stream = RINGLET_X86 && !RINGLET_SANITIZED;
 
-// How many elements come before `result` is aligned to a cache line; `n` where none is, or streaming does not pay.
+// How many elements come before `result` is aligned to a cache line; `n` where none is, or where it is not to be streamed.
 template <class T>
-inline std::size_t elements_before_line(T const* result, std::size_t n) {
-  if (!RINGLET_X86 || RINGLET_SANITIZED || result == nullptr || n * sizeof(T) < streamed_bytes) return n;
+inline std::size_t elements_before_line(T const* result, std::size_t n, bool far) {
+  if (!can_stream || result == nullptr || !(far || n * sizeof(T) >= streamed_bytes)) return n;
   std::size_t const bytes = (0 - reinterpret_cast<std::uintptr_t>(result)) % 64;
-  return bytes % sizeof(T) == 0 ? bytes / sizeof(T) : n;
+  return bytes % sizeof(T) == 0 && bytes / sizeof(T) < n ? bytes / sizeof(T) : n;
 }
 
 // All elements, by this thread: those before a cache line where it matters, whole blocks, the rest.
 template <class Arithmetic>
-void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last) {
+void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last, bool far) {
   if constexpr (in_blocks<Arithmetic>) {
-    std::size_t const head = at.result == at.own ? n : elements_before_line(at.result, n);
+    std::size_t const head = at.result == at.own ? n : elements_before_line(at.result, n, far);
     bool const streams = head < n;
     std::size_t done = 0;
     for (std::size_t end = streams ? head : 0;; end = n) {
@@ -300,42 +303,60 @@ void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& 
 RINGLET_ANY_EXEC
 template <worker Worker, class Arithmetic>
 RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how,
-                               bool last) {
+                               bool last, bool far) {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
-    if (!__builtin_is_constant_evaluated()) return fold_here(at, n, how, last);
+    if (!__builtin_is_constant_evaluated()) return fold_here(at, n, how, last, far);
 #endif
   fold_each(at, w.rank(), w.size(), n, how, last);
 }
 
-// Bytes to one or two places. Of two, in pieces that stay in the first cache until they have been read again. One
-// function for all types.
-[[gnu::noinline]] inline void copy_bytes(void* first, void* second, void const* from, std::size_t bytes) {
-  if (bytes == 0) return;  // pointers may be null then, which memcpy does not allow
-  if (second == nullptr) {
-    std::memcpy(first, from, bytes);
+// memcpy past the caches.
+inline void stream_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
+  std::size_t const head = (0 - reinterpret_cast<std::uintptr_t>(to)) % 64;
+  if (!can_stream || bytes < head + 64) {
+    std::memcpy(to, from, bytes);
     return;
   }
-  constexpr std::size_t piece = 8192;
+  std::memcpy(to, from, head);
+#if RINGLET_X86
+  std::size_t i = head;
+  for (; i + 64 <= bytes; i += 64) {
+    prefetch<64>(from + i);
+    for (std::size_t k = 0; k < 64; k += 16) stream_part(to + i + k, from + i + k);
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+  __builtin_ia32_sfence();
+#endif
+}
+
+// Bytes to `wire` and `result`, either of which may be null. To both in pieces that stay in the first cache until they
+// have been read again. One function for all types.
+[[gnu::noinline]] inline void copy_bytes(void* wire, void* result, void const* from, std::size_t bytes, bool far) {
+  std::size_t const piece = wire != nullptr && result != nullptr ? 8192 : bytes;
   for (std::size_t i = 0; i < bytes; i += piece) {
     std::size_t const n = bytes - i < piece ? bytes - i : piece;
-    std::memcpy(static_cast<std::byte*>(first) + i, static_cast<std::byte const*>(from) + i, n);
-    std::memcpy(static_cast<std::byte*>(second) + i, static_cast<std::byte const*>(from) + i, n);
+    auto const* const part = static_cast<std::byte const*>(from) + i;
+    if (wire != nullptr) std::memcpy(static_cast<std::byte*>(wire) + i, part, n);
+    if (result == nullptr) continue;
+    auto* const to = static_cast<std::byte*>(result) + i;
+    if (far)
+      stream_bytes(to, part, n);
+    else
+      std::memcpy(to, part, n);
   }
 }
 
 RINGLET_ANY_EXEC
 template <worker Worker, class T>
-RINGLET_HD constexpr void copy(Worker w, T* first, T* second, T const* from, std::size_t n) {
-  if (first == nullptr) first = second, second = nullptr;
-  if (first == nullptr) return;
+RINGLET_HD constexpr void copy(Worker w, T* wire, T* result, T const* from, std::size_t n, bool far) {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
-    if (!__builtin_is_constant_evaluated()) return copy_bytes(first, second, from, n * sizeof(T));
+    if (!__builtin_is_constant_evaluated()) return copy_bytes(wire, result, from, n * sizeof(T), far);
 #endif
   for (std::size_t i = w.rank(); i < n; i += w.size()) {
-    first[i] = from[i];
-    if (second != nullptr) second[i] = from[i];
+    if (wire != nullptr) wire[i] = from[i];
+    if (result != nullptr) result[i] = from[i];
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -38,17 +39,35 @@ class descriptor {
   int fd_ = -1;
 };
 
+/// Bytes of a huge page. Parts of files of at least so many lie and are mapped at multiples of it.
+inline constexpr std::size_t huge_page = std::size_t{2} << 20;
+
 /// A part of a file in this process's memory, unmapped when it goes.
 class mapping {
  public:
   mapping() = default;
   /// @throws error(errc::out_of_memory) when it cannot be mapped
   mapping(descriptor const& file, std::size_t offset, std::size_t bytes) : bytes_(bytes) {
-    void* const p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), static_cast<off_t>(offset));
-    if (p == MAP_FAILED)
-      throw error(errc::out_of_memory,
-                  "mapping " + std::to_string(bytes) + " shared bytes failed: " + std::strerror(errno));
-    data_ = static_cast<std::byte*>(p);
+    auto map = [&](void* place, std::size_t size, int protection, int flags, int fd, std::size_t from) {
+      void* const p = ::mmap(place, size, protection, flags, fd, static_cast<off_t>(from));
+      if (p == MAP_FAILED)
+        throw error(errc::out_of_memory,
+                    detail::words("mapping %zu shared bytes failed: %s", bytes, std::strerror(errno)));
+      return static_cast<std::byte*>(p);
+    };
+    std::byte* place = nullptr;
+    if (bytes >= huge_page) {  // more address space than needed, of which only an aligned piece stays
+      std::size_t const reserved = bytes + huge_page;
+      std::byte* const begin = map(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      std::size_t const before = (0 - reinterpret_cast<std::uintptr_t>(begin)) % huge_page;
+      std::size_t const page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+      std::size_t const end = before + (bytes + page - 1) / page * page;
+      place = begin + before;
+      if (before != 0) ::munmap(begin, before);
+      if (end < reserved) ::munmap(begin + end, reserved - end);
+    }
+    data_ =
+        map(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (place != nullptr ? MAP_FIXED : 0), file.get(), offset);
   }
   mapping(mapping&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
   mapping& operator=(mapping&& other) noexcept {
@@ -60,6 +79,11 @@ class mapping {
     if (data_ != nullptr) ::munmap(data_, bytes_);
   }
   std::byte* data() const { return data_; }
+  /// Asks the kernel to put huge pages in the place of small ones. Where it cannot (before Linux 6.1), all works on.
+  void collapse() const {
+    constexpr int madv_collapse = 25;  // too new for some headers
+    if (bytes_ >= huge_page) ::madvise(data_, bytes_ / huge_page * huge_page, madv_collapse);
+  }
 
  private:
   std::byte* data_ = nullptr;
@@ -87,6 +111,7 @@ class memory_file {
   /// @throws error(errc::out_of_memory) with the bytes needed and available
   std::size_t grow(std::size_t bytes) {
     if (bytes > available()) refuse(bytes, "");
+    if (bytes >= huge_page) size_ = (size_ + huge_page - 1) / huge_page * huge_page;
     int const failed = ::posix_fallocate(file_.get(), static_cast<off_t>(size_), static_cast<off_t>(bytes));
     if (failed != 0) refuse(bytes, std::strerror(failed));
     return std::exchange(size_, size_ + whole_pages(bytes));

@@ -105,7 +105,9 @@ class shared_memory : private detail::mapped_files, public segment_peers {
     for (int peer = 0; peer < size(); ++peer)
       w.parts.emplace_back(file(peer), parts[static_cast<std::size_t>(peer)].offset, bytes);
     windows_.push_back(std::move(w));
-    return windows_.back().parts[static_cast<std::size_t>(rank())].data();
+    mapping const& part_of_mine = windows_.back().parts[static_cast<std::size_t>(rank())];
+    part_of_mine.collapse();
+    return part_of_mine.data();
   }
   /// Gives this rank's part of a window back. Not a collective; only between operations.
   void close_window(std::byte* part) {
@@ -157,6 +159,7 @@ class shared_memory : private detail::mapped_files, public segment_peers {
         throw error(errc::out_of_memory, "rank " + std::to_string(peer) + ": " + its, peer);
     all.peers = hand_over(m, "shared_memory/door", all.mine.file(), until);
     for (int peer = 0; peer < m.size(); ++peer) all.segments.emplace_back(all.file(peer), offset, bytes);
+    all.segments[static_cast<std::size_t>(m.rank())].collapse();
     // Comes last: who has read it knows that all have mapped all.
     auto const affinities = m.exchange("shared_memory/processors", detail::affinity_text(), until);
     all.too_many = static_cast<std::size_t>(m.size()) > detail::processors(affinities);
