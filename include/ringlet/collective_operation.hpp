@@ -75,7 +75,7 @@ struct given {
   collective what;
 };
 // Throws error(errc::invalid_argument) when they cannot be right.
-inline void check(given const& g, partition chunks, std::size_t rank, std::size_t slot_bytes) {
+[[gnu::noinline]] inline void check(given const& g, partition chunks, std::size_t rank, std::size_t slot_bytes) {
   auto refuse = [](std::string const& why) { throw error(errc::invalid_argument, why); };
   std::size_t const length = chunks.length(rank);
   if (g.what == collective::all_reduce && g.output_count != g.input_count)
@@ -215,37 +215,31 @@ class collective_operation : detail::started {
 
   // Runs it; only when it is the first in the order.
   status advance() noexcept {
-    if (session_->failed()) return give_up();
+    status const now = session_->failed() ? status::failed : go_on();
+    if (now == status::pending) return now;
+    if (now == status::failed)
+      for (std::size_t i = 0; i < rings_.count(); ++i)
+        step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
+    session_->done(now);
+    return state = now;
+  }
+  status go_on() noexcept {
     if constexpr (mapped)
       if (rings_.count() == 0) {
         status const met = direct_.poll();
-        if (met == status::failed) {
-          int const peer = direct_.disagreeing();
-          if (peer >= 0) session_->disagree(call_, peer, session_->wires.called(peer));
-          return give_up();
-        }
-        if (met == status::pending || direct_.route() != route::ring) return met == status::ready ? finish() : met;
+        if (met == status::failed && direct_.disagreeing() >= 0)
+          session_->disagree(call_, direct_.disagreeing(), session_->wires.called(direct_.disagreeing()));
+        if (met != status::ready || direct_.route() != route::ring) return met;
         make_ring(nullptr);
       }
     status const now = rings_.poll();
-    if (now == status::failed) {
-      if constexpr (announcing_link<link_type>)
-        for (std::size_t i = 0; i < rings_.count(); ++i)
-          if (call const* theirs = rings_.at(i)->disagreement())
-            session_->disagree(call_, (session_->rank + session_->size - 1) % session_->size, *theirs);
-      return give_up();
-    }
-    return now == status::ready ? finish() : now;
+    if constexpr (announcing_link<link_type>)
+      for (std::size_t i = 0; now == status::failed && i < rings_.count(); ++i)
+        if (call const* theirs = rings_.at(i)->disagreement())
+          session_->disagree(call_, (session_->rank + session_->size - 1) % session_->size, *theirs);
+    return now;
   }
-  status finish() noexcept {
-    session_->done(status::ready);
-    return state = status::ready;
-  }
-  status give_up() noexcept {
-    for (std::size_t i = 0; i < rings_.count(); ++i) step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
-    session_->done(status::failed);
-    return state = status::failed;
-  }
+
   detail::session<X>* session_;
   buffers<T> at_;
   arith how_;

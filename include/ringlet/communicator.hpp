@@ -151,11 +151,7 @@ class session {
     last_ = &op;
   }
   // Runs what comes before `op`. True when it is `op`'s turn.
-  bool reach(started& op) noexcept {
-    while (first_ != &op && first_ != nullptr)
-      if (first_->run(*first_) == status::pending) return false;
-    return first_ == &op;
-  }
+  bool reach(started& op) noexcept { return first_ == &op || drive_up_to(op); }
   // Takes the first operation, which has ended, out of the order.
   void done(status how) noexcept {
     fault_is_known_ |= how == status::failed;
@@ -235,6 +231,12 @@ class session {
  private:
   static constexpr unsigned yields = 2000;
   static constexpr std::chrono::milliseconds look_after{20};
+
+  [[gnu::noinline]] bool drive_up_to(started& op) noexcept {
+    while (first_ != &op && first_ != nullptr)
+      if (first_->run(*first_) == status::pending) return false;
+    return first_ == &op;
+  }
 
   bool const crowded_;
   bool fault_is_known_ = false;  // an operation here has ended by it

@@ -49,18 +49,16 @@ class direct_operation {
   /// Goes as far as it can without waiting. `ready` with `route() == route::ring` means that all have met and that a ring
   /// operation is to follow.
   constexpr status poll() {
-    for (;;) switch (stage_) {
-        case stage::come: come(); break;
-        case stage::meet:
-          if (!all_read()) return hopeless();
-          if (route_ == route::one_shot) return compute(), status::ready;
-          if (!all_mapped()) return route_ = route::ring, status::ready;
-          pass();
-          peers_->publish(*called_);
-          stage_ = stage::part, next_ = 0;
-          break;
-        case stage::part: return all_read() ? status::ready : hopeless();
-      }
+    if (stage_ == stage::come) come();
+    for (;;) {
+      if (!all_read()) return differs_ >= 0 || peers_->broken() ? status::failed : status::pending;
+      if (stage_ == stage::part) return status::ready;
+      if (route_ == route::one_shot) return compute(), status::ready;
+      if (!all_mapped()) return route_ = route::ring, status::ready;
+      pass();
+      peers_->publish(*called_);
+      stage_ = stage::part, next_ = 0;
+    }
   }
 
   /// How it goes on. Final once `poll` said `ready`.
@@ -104,7 +102,6 @@ class direct_operation {
     }
     return true;
   }
-  constexpr status hopeless() const { return differs_ >= 0 || peers_->broken() ? status::failed : status::pending; }
 
   // Whether every rank can do its part. All ranks look at the same boards, so all say the same.
   constexpr bool all_mapped() const {
