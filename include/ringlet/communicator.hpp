@@ -193,11 +193,13 @@ class session {
     if (int const peer = wires.lost(sequence); peer >= 0)
       fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d needs it in call %llu", peer, rank,
                  number));
-    if (now - since_ > options.timeout)
-      fail(fault(errc::timed_out, -1,
-                 "rank %d waited %lld ms for its peers in call %llu: see which rank has not come, or raise "
-                 "connect_options::timeout",
-                 rank, static_cast<long long>(options.timeout.count()), number));
+    if (now - since_ > options.timeout) {
+      int const peer = absent();
+      fail(fault(errc::timed_out, peer,
+                 "rank %d waited %lld ms in call %llu for %s%s: see what keeps it, or raise connect_options::timeout",
+                 rank, static_cast<long long>(options.timeout.count()), number, peer < 0 ? "its peers" : "rank ",
+                 peer < 0 ? "" : std::to_string(peer).c_str()));
+    }
   }
   // How long to go on polling before `linger`. With a processor for each rank, as long as hops take; without, whoever is
   // waited for may need this one.
@@ -232,6 +234,13 @@ class session {
   static constexpr unsigned yields = 2000;
   static constexpr std::chrono::milliseconds look_after{20};
 
+  // A rank that has not come to the operation, where the transport can tell; else -1.
+  int absent() {
+    if constexpr (requires { wires.absent(); })
+      return wires.absent();
+    else
+      return -1;
+  }
   [[gnu::noinline]] bool drive_up_to(started& op) noexcept {
     while (first_ != &op && first_ != nullptr)
       if (first_->run(*first_) == status::pending) return false;

@@ -155,6 +155,12 @@ class segment_peers {
   std::uint64_t digest(int peer) const { return board_of(peer, exchange_).digest; }
   call const& called(int peer) const { return call_of(peer); }
   bool broken() const { return std::atomic_ref(at(rank_).told_by).load(std::memory_order_acquire) != 0; }
+  /// A rank that has not published the exchange that this one is in, or -1.
+  int absent() const {
+    for (int peer = 0; peer < size(); ++peer)
+      if (board_of(peer, exchange_).published.acquire() != exchange_) return peer;
+    return -1;
+  }
 
  protected:
   /// @param segments by rank, each of `segment_bytes(s)`, zeroed by its owner, aligned to 128
