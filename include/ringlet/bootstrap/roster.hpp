@@ -88,7 +88,7 @@ struct hello {
   static hello parse(std::string_view text) {
     auto const line = [&text] {
       std::size_t const end = std::min(text.find('\n'), text.size());
-      std::string const words(text.substr(0, end));
+      std::string words(text.substr(0, end));
       text.remove_prefix(std::min(end + 1, text.size()));
       return words;
     };
