@@ -130,7 +130,7 @@ TEST_CASE("C63: ranks that cannot reach each other's sockets are refused clearly
     who.store.set("ready" + std::to_string(who.rank), "");
     if (who.rank == 0 && error_of([&] { who.store.get("ready1", std::chrono::steady_clock::now() + 1s); })) return;
     auto const e = error_of([&] { ringlet::connect<shared_memory>(who); });
-    expect(e, errc::unsupported, "one network namespace");
+    expect(e, errc::unsupported, "in another network namespace");
   });
   if (::geteuid() != 0) MESSAGE("skipped unless run by root: a network namespace cannot be made");
   CHECK(code == 0);
