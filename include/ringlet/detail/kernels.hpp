@@ -47,6 +47,11 @@ struct operands {
   }
 };
 
+// Whether all that is left to do is to add two values: the rest is copied, and needs no code here.
+template <class Arithmetic>
+inline constexpr bool always_adds = std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element> &&
+                                    !Arithmetic::keeps && !Arithmetic::lifts && !Arithmetic::finishes;
+
 // The value of element `i`, as `arithmetic` says.
 RINGLET_ANY_EXEC
 template <class Arithmetic>
@@ -54,6 +59,8 @@ RINGLET_HD constexpr typename Arithmetic::wire folded(operands<Arithmetic> const
                                                       Arithmetic const& how, bool last) {
   using W = typename Arithmetic::wire;
   using A = typename Arithmetic::accumulator;
+  if constexpr (always_adds<Arithmetic>)
+    return static_cast<W>(how.add(static_cast<A>(at.got[i]), static_cast<A>(at.own[i])));
   if (at.own == nullptr) return at.got[i];
   bool const finish = Arithmetic::finishes && last;
   if constexpr (!Arithmetic::keeps)
@@ -220,13 +227,14 @@ template <level Level, class Arithmetic>
   room<W, N> out;
   room<A, N> v;
   W const* value = out.at;
-  if (at.own == nullptr) {
+  constexpr bool adds = always_adds<Arithmetic>;
+  if (!adds && at.own == nullptr) {
     convert<Level, N>(out.at, at.got);
-  } else if (Arithmetic::keeps || (at.got == nullptr && !Arithmetic::lifts && !finish)) {
+  } else if (Arithmetic::keeps || (!adds && at.got == nullptr && !Arithmetic::lifts && !finish)) {
     convert<Level, N>(out.at, at.own);
   } else if constexpr (!Arithmetic::keeps) {
     read_as<Level, N, A, T> const own{at.own};
-    if (at.got != nullptr) {
+    if (adds || at.got != nullptr) {
       prefetch<sizeof(T[N])>(at.own);
       prefetch<sizeof(W[N])>(at.got);
       read_as<Level, N, A, W> const got{at.got};
