@@ -144,8 +144,10 @@ class session {
   // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the fault
   // itself, as `wait` would, for a fault may come just before or just after the start.
   void start(started& op) {
-    if (failed() && !std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
-    if (failed()) throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
+    if (failed()) {  // asked once: the answer may change
+      if (!std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
+      throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
+    }
     op.sequence = ++started_;
     (last_ == nullptr ? first_ : last_->next) = &op;
     last_ = &op;
