@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <cstring>
 #include <new>
 #include <string>
 #include <utility>
@@ -19,6 +19,17 @@ namespace ringlet {
 
 namespace detail {
 
+// All ranks must ask for as much.
+template <class Wish>
+void check_alike(std::vector<Wish> const& all) {
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r].bytes != all[0].bytes)
+      throw error(errc::mismatch,
+                  words("rank %zu allocates %llu bytes, rank 0 %llu: allocate is a collective", r,
+                        static_cast<unsigned long long>(all[r].bytes), static_cast<unsigned long long>(all[0].bytes)),
+                  static_cast<int>(r));
+}
+
 // Opens a window of as many bytes on all ranks, which tell each other where their parts are.
 template <class X, int Size>
 std::byte* open_window(communicator<X, Size>& comm, std::size_t bytes) {
@@ -30,17 +41,22 @@ std::byte* open_window(communicator<X, Size>& comm, std::size_t bytes) {
     std::vector<wish> all(static_cast<std::size_t>(comm.size()));
     all[static_cast<std::size_t>(comm.rank())] = {mine, bytes};
     all_gather(comm, all);
+    check_alike(all);
     std::vector<Part> parts;
-    for (std::size_t r = 0; r < all.size(); ++r) {
-      if (all[r].bytes != all[0].bytes)
-        throw error(errc::mismatch,
-                    words("rank %zu allocates %llu bytes, rank 0 %llu: allocate is a collective", r,
-                          static_cast<unsigned long long>(all[r].bytes), static_cast<unsigned long long>(all[0].bytes)),
-                    static_cast<int>(r));
-      parts.push_back(all[r].part);
-    }
+    for (auto const& wish : all) parts.push_back(wish.part);
     return parts;
   });
+}
+// The same for a transport without windows, whose ranks have ordinary memory.
+template <class X, int Size>
+void agree_on(communicator<X, Size>& comm, std::size_t bytes) {
+  struct wish {
+    std::uint64_t bytes;
+  };
+  std::vector<wish> all(static_cast<std::size_t>(comm.size()));
+  all[static_cast<std::size_t>(comm.rank())] = {bytes};
+  all_gather(comm, all);
+  check_alike(all);
 }
 
 }  // namespace detail
@@ -92,8 +108,8 @@ class allocation {
     if constexpr (windows) {
       data_ = reinterpret_cast<T*>(detail::open_window(comm, bytes));
     } else {
-      data_ = static_cast<T*>(::operator new(bytes, alignment));
-      std::uninitialized_value_construct_n(data_, count);
+      detail::agree_on(comm, bytes);
+      data_ = static_cast<T*>(std::memset(::operator new(bytes, alignment), 0, bytes));
     }
   }
 

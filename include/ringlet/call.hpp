@@ -14,7 +14,7 @@ namespace ringlet {
 /// What a rank called: the facts in which all ranks must agree, and the names to say so in words when they do not.
 /// Travels with the first slice of an operation, so it is plain data of one size on all ranks.
 struct call {
-  std::uint64_t sequence = 0;   ///< the how-manieth operation of this communicator
+  std::uint64_t sequence = 0;   ///< the ordinal number of the operation in this communicator, from 1
   std::uint64_t count = 0;      ///< elements in the whole buffer
   std::uint64_t element = 0;    ///< `element_id` of the type
   std::uint64_t reduction = 0;  ///< `reduction_id` of the operator and its policies; 0 where nothing is reduced

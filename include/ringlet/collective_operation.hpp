@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <new>
 #include <string>
 #include <type_traits>
@@ -32,6 +33,10 @@ concept contiguous = requires(R& r) {
 template <contiguous R>
 using element_of = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 
+/// Whether a buffer given as `R&&` outlives the call: a variable, or a view, but no container made in the call.
+template <class R>
+inline constexpr bool stays = std::is_lvalue_reference_v<R> || std::is_trivially_destructible_v<R>;
+
 namespace detail {
 
 // One ring operation a lane, made in place when it is known that a ring is needed.
@@ -57,6 +62,11 @@ class ring_lanes {
     return all;
   }
   std::size_t count() const { return count_; }
+  std::uint64_t moves() {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < count_; ++i) sum += at(i)->moves();
+    return sum;
+  }
   Ring* at(std::size_t i) { return std::launder(reinterpret_cast<Ring*>(memory_ + i * sizeof(Ring))); }
 
  private:
@@ -98,6 +108,13 @@ struct given {
   if (in % g.alignment != 0 || out % g.alignment != 0)
     refuse(words("a buffer is not aligned to the %zu bytes that its element needs", g.alignment));
   if (g.wire > slot_bytes) refuse(words("an element of %zu bytes is larger than a slot of %zu", g.wire, slot_bytes));
+}
+
+// Throws what an operation failed by.
+[[noreturn, gnu::noinline]] inline void raise(bool gone, fault const* why, int step, int lane) {
+  if (gone) throw error(errc::not_connected, "the communicator of this operation is gone");
+  if (why == nullptr) throw error(errc::aborted, "the operation has failed, and there was no memory to say why");
+  throw error(why->why, why->words, why->peer, step, lane);
 }
 
 inline constexpr std::size_t one_shot_bytes = std::size_t{16} << 10;
@@ -150,28 +167,25 @@ class collective_operation : detail::started {
 
   /// Goes as far as it can without waiting, and says how far it has come. `failed`: `wait` throws the reason.
   status poll() noexcept {
-    if (state != status::pending) return state;
-    if (session_->reach(*this)) advance();
-    if (state == status::pending && ++vain_ % 1024 == 0) session_->in_vain();
+    if (progress() == status::pending) session_->in_vain();
     return state;
   }
   /// Waits until it is finished.
   /// @throws error(errc::peer_lost, timed_out, mismatch, aborted) in the words of the rank that noticed first
   void wait() {
     unsigned spent = 0;
-    for (int left = state == status::pending ? session_->pauses() : 0; poll() == status::pending;)
+    for (int left = state == status::pending ? session_->pauses() : 0; progress() == status::pending;)
       if (left-- > 0)
         session_->pause();
       else
         session_->linger(spent++);
     if (state == status::ready) return;
-    if (run == nullptr) throw error(errc::not_connected, "the communicator of this operation is gone");
-    session_->raise(step_, lane_);
+    detail::raise(run == nullptr, why_.get(), step_, lane_);
   }
   /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
   void cancel() noexcept {
     if (state != status::pending) return;
-    session_->abandon(*this, "cancelled an operation");
+    why_ = session_->abandon(*this, "cancelled an operation");
     state = status::failed;
   }
 
@@ -179,13 +193,20 @@ class collective_operation : detail::started {
   // What all operations of this type call.
   static constexpr call prototype = [] {
     call c{.element = element_id<T>, .what = What};
-    auto set = [](char* to, char const* from) {
-      while ((*to = *from) != 0) ++to, ++from;
+    auto append = [](char* to, std::size_t size, char const* from) {
+      std::size_t n = 0;
+      while (to[n] != 0) ++n;
+      for (; n + 1 < size && *from != 0; ++n, ++from) to[n] = *from;  // as much as fits
     };
-    set(c.element_name, element_name<T>);
+    append(c.element_name, sizeof c.element_name, element_name<T>);
     if constexpr (!arith::keeps || !std::is_same_v<typename arith::wire, T>) {
       c.reduction = reduction_id<Op>;
-      set(c.reduction_name, operation_name<Op>);
+      using policies = detail::policies<Op>;
+      auto also = [&](char const* text) { append(c.reduction_name, sizeof c.reduction_name, text); };
+      also(operation_name<Op>);
+      if constexpr (!std::is_void_v<typename policies::accumulator>)
+        also(" in "), also(element_name<typename policies::accumulator>);
+      if constexpr (!std::is_void_v<typename policies::wire>) also(" as "), also(element_name<typename policies::wire>);
     }
     return c;
   }();
@@ -217,22 +238,28 @@ class collective_operation : detail::started {
   status advance() noexcept {
     status const now = session_->failed() ? status::failed : go_on();
     if (now == status::pending) return now;
-    if (now == status::failed)
-      for (std::size_t i = 0; i < rings_.count(); ++i)
-        step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
     session_->done(now);
+    if (now == status::ready) return state = now;
+    for (std::size_t i = 0; i < rings_.count(); ++i) step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
+    why_ = session_->reason();  // kept here: the communicator may go first
     return state = now;
+  }
+  status progress() noexcept {
+    if (state == status::pending && session_->reach(*this)) advance();
+    return state;
   }
   status go_on() noexcept {
     if constexpr (mapped)
       if (rings_.count() == 0) {
         status const met = direct_.poll();
+        moves = direct_.moves();
         if (met == status::failed && direct_.disagreeing() >= 0)
           session_->disagree(call_, direct_.disagreeing(), session_->wires.called(direct_.disagreeing()));
         if (met != status::ready || direct_.route() != route::ring) return met;
         make_ring(nullptr);
       }
     status const now = rings_.poll();
+    moves = rings_.moves();
     if constexpr (announcing_link<link_type>)
       for (std::size_t i = 0; now == status::failed && i < rings_.count(); ++i)
         if (call const* theirs = rings_.at(i)->disagreement())
@@ -246,7 +273,7 @@ class collective_operation : detail::started {
   call call_;
   direct direct_;
   detail::ring_lanes<ring> rings_;
-  unsigned vain_ = 0;
+  std::unique_ptr<fault> why_;
   int step_ = -1, lane_ = -1;
 };
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <sched.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,7 +35,8 @@ struct connect_options {
   typename X::settings transport{};
   /// How long to wait for all ranks to come and connect.
   std::chrono::milliseconds connect_timeout{60'000};
-  /// How long an operation may make a rank wait. A rank that has ended is noticed much sooner.
+  /// How long an operation may keep a rank waiting without getting on: time between polls does not count. A rank that has
+  /// ended is noticed much sooner.
   std::chrono::milliseconds timeout{60'000};
 };
 
@@ -48,7 +52,8 @@ class session;
 /// Operations run in the order in which they were started, and every rank starts the same ones in the same order. One
 /// thread at a time uses a communicator; `abort` alone may come from another. After a failure it is finished: every
 /// operation, also those that are waiting, ends with an error, on all ranks, and there is nothing to repair. It can be moved,
-/// also while operations run; it must outlive them, or they end as if aborted.
+/// also while operations run; it must outlive them, or they end as if aborted. An operation gets on when its own communicator is
+/// polled or waited for: who uses several waits for their operations in the same order on all ranks.
 /// @tparam X the transport
 /// @tparam Size the number of ranks when it is known while compiling, like the extent of a `std::span`; else `dynamic_size`
 template <transport X, int Size = dynamic_size>
@@ -106,12 +111,19 @@ class communicator {
 
 namespace detail {
 
+// The end of a time from now on, which may be as long as one likes.
+inline time_point deadline_after(std::chrono::milliseconds time) {
+  constexpr std::chrono::milliseconds century = std::chrono::hours(24 * 365 * 100);
+  return std::chrono::steady_clock::now() + (time < century ? time : century);
+}
+
 // An operation that has been started, as its communicator sees it. A pointer to a function, not a virtual one: the
 // operation that a caller polls is polled directly, and only those before it through the pointer.
 struct started {
   started* next = nullptr;
   status state = status::pending;
   std::uint64_t sequence = 0;
+  std::uint64_t moves = 0;  // changes when it has come further
   status (*run)(started&) noexcept = nullptr;
 };
 
@@ -124,13 +136,14 @@ class session {
       : options(given),
         rank(m.rank()),
         size(m.size()),
-        wires(m, given.transport, std::chrono::steady_clock::now() + given.connect_timeout),
+        wires(m, given.transport, deadline_after(given.connect_timeout)),
         barrier_cells(static_cast<std::size_t>(m.size())),
         crowded_(wires.crowded()) {}
   session(session const&) = delete;
   ~session() {
     bool const idle = first_ == nullptr;
     for (; first_ != nullptr; first_ = first_->next) first_->state = status::failed, first_->run = nullptr;
+    if (::getpid() != process_) return;  // a fork of the rank is no rank
     // Who leaves because of a fault first tells it on: others might see its end before they are told, and take it for the
     // culprit.
     if (failed())
@@ -161,15 +174,24 @@ class session {
     if (first_ == nullptr) last_ = nullptr;
   }
   // Takes any operation out, unfinished: the peers cannot go on without it.
-  void abandon(started& op, char const* how) noexcept {
+  std::unique_ptr<fault> abandon(started& op, char const* how) noexcept {
     fault_is_known_ = true;
     fail(fault(errc::aborted, rank, "rank %d %s", rank, how));
     started** at = &first_;
     started* before = nullptr;
     while (*at != nullptr && *at != &op) before = *at, at = &before->next;
-    if (*at == nullptr) return;
-    *at = op.next;
-    if (last_ == &op) last_ = before;
+    if (*at != nullptr) {
+      *at = op.next;
+      if (last_ == &op) last_ = before;
+    }
+    return reason();
+  }
+  // The fault by which an operation has failed. When it is given, nobody touches this rank's buffers any more.
+  [[gnu::noinline]] std::unique_ptr<fault> reason() noexcept {
+    fault const& first = *wires.told();
+    wires.tell(fault(first));  // not everyone may have been told
+    if constexpr (requires { wires.settle(); }) wires.settle();
+    return std::unique_ptr<fault>(new (std::nothrow) fault(first));
   }
 
   bool failed() noexcept { return wires.told() != nullptr; }
@@ -188,14 +210,18 @@ class session {
     if (first_ == nullptr || failed()) return;
     std::uint64_t const sequence = first_->sequence;
     auto const now = std::chrono::steady_clock::now();
-    if (sequence != watched_) watched_ = sequence, since_ = looked_ = now;
+    // What counts is time spent waiting: not time away, and not that of an operation that gets on.
+    waited_ += std::min<std::chrono::steady_clock::duration>(now - last_vain_, away);
+    last_vain_ = now;
+    if (sequence != watched_ || first_->moves != moves_)
+      watched_ = sequence, moves_ = first_->moves, waited_ = {}, looked_ = now;
     if (now - looked_ <= look_after) return;
     looked_ = now;
     auto const number = static_cast<unsigned long long>(sequence);
     if (int const peer = wires.lost(sequence); peer >= 0)
       fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d needs it in call %llu", peer, rank,
                  number));
-    if (now - since_ > options.timeout) {
+    if (std::chrono::duration_cast<std::chrono::milliseconds>(waited_) > options.timeout) {
       int const peer = absent();
       fail(fault(errc::timed_out, peer,
                  "rank %d waited %lld ms in call %llu for %s%s: see what keeps it, or raise connect_options::timeout",
@@ -222,10 +248,6 @@ class session {
     asm volatile("isb" ::: "memory");
 #endif
   }
-  [[noreturn]] void raise(int step, int lane) {
-    fault const& f = *wires.told();
-    throw error(f.why, f.words, f.peer, step, lane);
-  }
 
   connect_options<X> const options;
   int const rank, size;
@@ -234,7 +256,7 @@ class session {
 
  private:
   static constexpr unsigned yields = 2000;
-  static constexpr std::chrono::milliseconds look_after{20};
+  static constexpr std::chrono::milliseconds look_after{20}, away{100};
 
   // A rank that has not come to the operation, where the transport can tell; else -1.
   int absent() {
@@ -252,8 +274,10 @@ class session {
   bool const crowded_;
   bool fault_is_known_ = false;  // an operation here has ended by it
   started *first_ = nullptr, *last_ = nullptr;
-  std::uint64_t started_ = 0, watched_ = 0;
-  std::chrono::steady_clock::time_point since_, looked_;
+  pid_t const process_ = ::getpid();
+  std::uint64_t started_ = 0, watched_ = 0, moves_ = 0;
+  std::chrono::steady_clock::time_point last_vain_, looked_;
+  std::chrono::steady_clock::duration waited_{};
 };
 
 // A bootstrap as a meeting, once all have come and agreed.
@@ -288,8 +312,7 @@ communicator<X, Size> connect(bootstrap<S> const& who, connect_options<X> const&
   if (Size != dynamic_size && who.size != Size)
     throw error(errc::invalid_argument, "the program was compiled for " + std::to_string(Size) +
                                             " ranks, but there are " + std::to_string(who.size));
-  detail::agreed_meeting<S> m(who, options.transport.describe(),
-                              std::chrono::steady_clock::now() + options.connect_timeout);
+  detail::agreed_meeting<S> m(who, options.transport.describe(), detail::deadline_after(options.connect_timeout));
   return communicator<X, Size>(m, options);
 }
 

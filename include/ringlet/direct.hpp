@@ -55,12 +55,16 @@ class direct_operation {
       if (stage_ == stage::part) return status::ready;
       if (route_ == route::one_shot) return compute(), status::ready;
       if (!all_mapped()) return route_ = route::ring, status::ready;
-      pass();
+      if (!pass()) return status::failed;
       peers_->publish(*called_);
       stage_ = stage::part, next_ = 0;
     }
   }
 
+  /// A number that changes when it has come further.
+  constexpr std::uint64_t moves() const {
+    return static_cast<std::uint64_t>(next_) * 4 + static_cast<unsigned>(stage_);
+  }
   /// How it goes on. Final once `poll` said `ready`.
   constexpr ringlet::route route() const { return route_; }
   /// After `failed`: the rank that called something else, or -1.
@@ -131,12 +135,15 @@ class direct_operation {
 
   // Two exchanges: I compute my chunk, a block at a time, and hand each block out while the cache has it. A block of a
   // large result is made aside, and stored past the caches in every output, mine too.
-  constexpr void pass() {
+  // False when a fault ended it before.
+  constexpr bool pass() {
+    if (!peers_->enter()) return false;
     int const me = peers_->rank();
+    bool whole = true;
     bool const far = at_.chunks.count * sizeof(element) >= larger_than_caches;
     constexpr std::size_t block = elements_in(8192);
     scratch<element, block> aside;
-    for (std::size_t begin = 0; begin < length(me); begin += block) {
+    for (std::size_t begin = 0; whole && begin < length(me); begin += block) {
       std::size_t const n = length(me) - begin < block ? length(me) - begin : block;
       if constexpr (What == collective::reduce_scatter) {
         reduce(me, begin, n, at_.output + begin, far);
@@ -150,7 +157,10 @@ class direct_operation {
         for (int k = far ? 0 : 1; k < peers_->size(); ++k)  // not all to rank 0 first
           copy(memory((me + k) % peers_->size(), output) + home, made, n, far);
       }
+      whole = !peers_->broken();  // whoever has failed waits until nobody is at its buffers
     }
+    peers_->leave();
+    return whole;
   }
 
   // Adds up all contributions to part of a chunk in the order in which a ring would: rank c+1 first, rank c, the chunk's

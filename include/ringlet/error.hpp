@@ -38,6 +38,14 @@ class error : public std::system_error {
 
   /// The kind, as the enumeration.
   errc why() const noexcept { return static_cast<errc>(code().value()); }
+  /// The words alone, without the kind that `what()` adds to them.
+  std::string words() const {
+    std::string text = what();
+    std::string const kind = ": " + code().message();
+    if (text.size() >= kind.size() && text.compare(text.size() - kind.size(), kind.size(), kind) == 0)
+      text.resize(text.size() - kind.size());
+    return text;
+  }
   /// The rank at fault, or -1.
   int peer() const noexcept { return peer_; }
   /// The step of the schedule that could not be taken, or -1.

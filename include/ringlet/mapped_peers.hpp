@@ -25,7 +25,9 @@ struct position {
 /// a barrier.
 ///
 /// `locate(p, bytes)` says where memory of this rank's lies; `at<T>(peer, where)` is what a peer located, as an address
-/// here. Located memory may be read and written by others between an exchange before and an exchange after.
+/// here. Located memory may be read and written by others between an exchange before and an exchange after, within
+/// `enter()` and `leave()`. `enter()` is false when a fault is known: then stay out. Who has failed waits, before it lets
+/// its buffers go, until no peer is within; so whoever is within looks at `broken()` now and then.
 ///
 /// @code
 /// template <ringlet::mapped_peers<char> M>
@@ -48,6 +50,8 @@ concept mapped_peers = requires(M& m, int peer, call const& c, T const* p, std::
   { m.called(peer) } -> std::same_as<call const&>;
   { m.locate(p, bytes) } -> std::same_as<position>;
   { m.template at<T>(peer, where) } -> std::same_as<T*>;
+  { m.enter() } -> std::same_as<bool>;
+  { m.leave() } -> std::same_as<void>;
   { m.broken() } -> std::same_as<bool>;
 };
 

@@ -95,6 +95,10 @@ class ring_operation {
     return stuck();
   }
 
+  /// A number that changes when it has come further.
+  RINGLET_HD constexpr std::size_t moves() const {
+    return (round_ * 1024 + static_cast<std::size_t>(step_)) * 1024 + slice_;
+  }
   /// The step at which it stands.
   RINGLET_HD constexpr int step_reached() const { return step_; }
   /// After `failed`: what the previous rank called, if that was something else; otherwise null.

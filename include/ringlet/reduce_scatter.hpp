@@ -24,6 +24,7 @@ template <class X, int Size, contiguous In, contiguous Out, class Op = sum>
 [[nodiscard]] auto async_reduce_scatter(communicator<X, Size>& comm, In const& input, Out&& output, Op op = {}) {
   using T = element_of<Out>;
   static_assert(std::is_same_v<T, element_of<In const>>, "ringlet: input and output have different elements");
+  static_assert(stays<Out>, "ringlet: the output would be gone before the operation is: give a buffer that stays");
   return collective_operation<X, Size, collective::reduce_scatter, T, Op>(
       comm.session(), std::data(input), std::size(input), std::data(output), std::size(output), op);
 }

@@ -303,6 +303,13 @@ inline constexpr char const* operation_name<Op> = Op::name;
 template <class Op, class A, class W>
 inline constexpr char const* operation_name<with_policies<Op, A, W>> = operation_name<Op>;
 
+namespace detail {
+template <class T>
+inline constexpr std::uint64_t policy_id = element_id<T>;
+template <>
+inline constexpr std::uint64_t policy_id<void> = 0;
+}  // namespace detail
+
 /// A number by which ranks find that they reduce differently: a hash of the operator's name and its policies. The same
 /// whatever the compiler. Users' operators without a `name` count as the same.
 /// @tparam Op the operator, with or without policies
@@ -310,8 +317,7 @@ template <class Op>
 inline constexpr std::uint64_t reduction_id = detail::fnv1a(operation_name<Op>);
 template <class Op, class A, class W>
 inline constexpr std::uint64_t reduction_id<with_policies<Op, A, W>> =
-    detail::fnv1a(element_id<std::conditional_t<std::is_void_v<W>, char, W>>,
-                  detail::fnv1a(element_id<std::conditional_t<std::is_void_v<A>, char, A>>, reduction_id<Op>));
+    detail::fnv1a(detail::policy_id<W>, detail::fnv1a(detail::policy_id<A>, reduction_id<Op>));
 
 /// What one hop of a collective does to values. With contributions x1 ... xn in ring order, the accumulator A and the
 /// type on the wire W, the chain is
@@ -347,6 +353,8 @@ class arithmetic {
 
   static_assert(ringlet::element<T>,
                 "ringlet: an element is a non-empty, trivially copyable object, and no pointer: its bytes travel");
+  static_assert(alignof(T) <= interference && alignof(wire) <= interference,
+                "ringlet: an element is aligned to 128 bytes at most, as the memory between ranks is");
   static_assert(keeps || !std::is_void_v<calculated_in>,
                 "ringlet: 8-bit floats reduce only in a wider type: say accumulate_in<float>(op)");
   static_assert(

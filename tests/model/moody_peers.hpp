@@ -71,6 +71,8 @@ class moody_peers {
     expect(where.window != 0, "memory is used that nobody can reach");
     return reinterpret_cast<T*>(where.offset);
   }
+  bool enter() { return !*broken_; }
+  void leave() {}
   bool broken() const { return *broken_; }
 
  private:

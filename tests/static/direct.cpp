@@ -68,6 +68,8 @@ struct peers {
   constexpr U* at(int, position where) {
     return (where.window == 1 ? in : out) + where.offset;
   }
+  constexpr bool enter() { return true; }
+  constexpr void leave() {}
   constexpr bool broken() const { return false; }
 };
 static_assert(mapped_peers<peers<int>, int>);

@@ -31,6 +31,8 @@ struct archetype {
   constexpr T* at(int, position where) {
     return board_ + where.offset;
   }
+  constexpr bool enter() { return true; }
+  constexpr void leave() {}
   constexpr bool broken() { return false; }
 
  private:

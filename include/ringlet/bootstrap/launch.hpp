@@ -43,7 +43,7 @@ struct launch_options {
   bool pin = false;
   /// How long the others may go on after a rank has failed. Then processes are ended; threads cannot be, so
   /// their own deadlines must do.
-  std::chrono::milliseconds grace{30'000};
+  std::chrono::milliseconds grace{90'000};
 };
 
 /// Runs `f` on `n` ranks of this machine, with no launcher, and waits for them.

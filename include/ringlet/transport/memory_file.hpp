@@ -144,10 +144,10 @@ class memory_file {
     return found != nullptr ? std::strtoull(found + 13, nullptr, 10) << 10 : static_cast<std::size_t>(-1);
   }
   [[noreturn]] void refuse(std::size_t bytes, std::string const& reason) const {
-    throw error(errc::out_of_memory, "a rank needs " + std::to_string(bytes) + " bytes of shared memory in " + place() +
-                                         ", where " + std::to_string(available()) + " are available" +
-                                         (reason.empty() ? "" : " (" + reason + ")") +
-                                         ": make room (docker: --shm-size), or use fewer or smaller slots");
+    throw error(errc::out_of_memory,
+                "a rank needs " + std::to_string(bytes) + " bytes of shared memory in " + place() + ", where " +
+                    std::to_string(available()) + " are available" + (reason.empty() ? "" : " (" + reason + ")") +
+                    (directory_.empty() ? ": ask for less" : ": make room (docker: --shm-size), or ask for less"));
   }
 
   std::string directory_;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -115,7 +116,9 @@ class segment_peers {
     // A fault stays with its teller, and the others get one word that says whose to read: whoever is killed in here has
     // either told a rank or not.
     header& mine = at(rank_);
-    if (std::atomic_ref(mine.has_told).exchange(1) == 0) {
+    std::atomic_ref telling(mine.telling);
+    std::uint32_t not_yet = 0;
+    if (telling.compare_exchange_strong(not_yet, under_way)) {
       mine.why = f;
       for (int k = 0; k < size(); ++k) {
         header& its = at((rank_ + k) % size());
@@ -123,8 +126,9 @@ class segment_peers {
         if (std::atomic_ref(its.told_by).compare_exchange_strong(nobody, 1 + static_cast<std::uint32_t>(rank_)))
           its.sleeper.ring();
       }
+      telling.store(done);
     }
-    while (told() == nullptr) ::sched_yield();  // another thread of this rank is telling
+    while (telling.load() != done) ::sched_yield();  // another thread of this rank is at it; then all know
   }
   fault const* told() {
     std::uint32_t const teller = std::atomic_ref(at(rank_).told_by).load(std::memory_order_acquire);
@@ -155,6 +159,23 @@ class segment_peers {
   std::uint64_t digest(int peer) const { return board_of(peer, exchange_).digest; }
   call const& called(int peer) const { return call_of(peer); }
   bool broken() const { return std::atomic_ref(at(rank_).told_by).load(std::memory_order_acquire) != 0; }
+  [[gnu::noinline]] bool enter() {
+    // In one order with `tell` and `settle`: either this rank sees the fault, or who settles sees this rank.
+    std::atomic_ref(at(rank_).within).store(1, std::memory_order_seq_cst);
+    if (std::atomic_ref(at(rank_).told_by).load(std::memory_order_seq_cst) == 0) return true;
+    leave();
+    return false;
+  }
+  void leave() { std::atomic_ref(at(rank_).within).store(0, std::memory_order_release); }
+  /// After a fault that all have been told: returns when no peer is within this rank's buffers. A peer that was stopped there
+  /// is not waited for for more than a second.
+  void settle() {
+    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    for (int peer = 0; peer < size(); ++peer)
+      while (peer != rank_ && std::atomic_ref(at(peer).within).load(std::memory_order_seq_cst) != 0 &&
+             std::chrono::steady_clock::now() < end)
+        ::sched_yield();
+  }
   /// A rank that has not published the exchange that this one is in, or -1.
   int absent() const {
     for (int peer = 0; peer < size(); ++peer)
@@ -179,18 +200,23 @@ class segment_peers {
   }
   ~segment_peers() = default;
 
+  /// A peer that has ended is within nothing any more.
+  void expel(int peer) { std::atomic_ref(at(peer).within).store(0, std::memory_order_relaxed); }
   std::byte* segment(int peer) const { return segments_[static_cast<std::size_t>(peer)]; }
   /// How many operations a rank had finished when it left in good order, plus 1; 0 while it has not left.
   std::uint64_t left(int peer) const { return at(peer).left.acquire(); }
 
  private:
+  static constexpr std::uint32_t under_way = 1, done = 2;
+
   struct header {
     alignas(interference) word left;
     bell sleeper;
     alignas(interference) std::uint32_t told_by;  // 1 + the rank that was the first to tell this one a fault
-    std::uint32_t has_told;
-    fault why;                            // what this one tells others
-    alignas(interference) call calls[2];  // of the two latest exchanges
+    std::uint32_t telling;                        // how far this one is with telling others
+    std::uint32_t within;                         // this one is at others' buffers
+    fault why;                                    // what this one tells others
+    alignas(interference) call calls[2];          // of the two latest exchanges
   };
   // A board: this header, and behind it the bytes; so short letters share the cache line of the flag that announces them.
   struct board_header {

@@ -67,6 +67,13 @@ class shared_memory : private detail::mapped_files, public segment_peers {
     return -1;
   }
 
+  /// As `segment_peers`; who was killed within is within no more.
+  void settle() {
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != rank() && ended(peer)) expel(peer);
+    segment_peers::settle();
+  }
+
   /// Memory in which all ranks can reach each other's part; a collective.
   /// @param bytes the same on all ranks
   /// @param positions_of tells all ranks where this rank's part begins, and gives all parts: an exchange
@@ -85,14 +92,21 @@ class shared_memory : private detail::mapped_files, public segment_peers {
       own.offset = mine.grow(bytes);
     } catch (error const& e) {  // the others must hear of it, for they are about to wait
       own.had = false;
-      reason = e.what();
+      reason = e.words();
     }
+    struct guard {  // until the window is there
+      memory_file* file;
+      std::uint64_t offset;
+      std::size_t bytes;
+      ~guard() {
+        if (file != nullptr) file->punch(offset, bytes);
+      }
+    } grown{own.had ? &mine : nullptr, own.offset, bytes};
     std::vector<part> const parts = positions_of(own);
     std::uint64_t oldest = own.oldest;
     for (std::size_t r = 0; r < parts.size(); ++r) {
       oldest = std::min(oldest, parts[r].oldest);
       if (parts[r].had) continue;
-      if (own.had) mine.punch(own.offset, bytes);
       throw error(errc::out_of_memory,
                   own.had
                       ? detail::words("rank %zu could not have %zu bytes of shared memory: see what it says", r, bytes)
@@ -105,6 +119,7 @@ class shared_memory : private detail::mapped_files, public segment_peers {
     for (int peer = 0; peer < size(); ++peer)
       w.parts.emplace_back(file(peer), parts[static_cast<std::size_t>(peer)].offset, bytes);
     windows_.push_back(std::move(w));
+    grown.file = nullptr;
     mapping const& part_of_mine = windows_.back().parts[static_cast<std::size_t>(rank())];
     part_of_mine.collapse();
     return part_of_mine.data();
@@ -151,7 +166,7 @@ class shared_memory : private detail::mapped_files, public segment_peers {
     try {
       offset = all.mine.grow(bytes);
     } catch (error const& e) {
-      lacks = std::string(e.what()).substr(0, 255);
+      lacks = e.words().substr(0, 255);
     }
     auto const lack = m.exchange("shared_memory/memory", lacks, until);
     for (int peer = 0; peer < m.size(); ++peer)

@@ -116,7 +116,7 @@ TEST_CASE("C59: a rank that comes late is waited for, and one that never comes i
           ringlet::connect_options<shared_memory> options;
           options.connect_timeout = 100ms;
           auto const e = error_of([&] { ringlet::connect(who, options); });
-          expect(e, errc::bootstrap, "1");
+          expect(e, errc::bootstrap, "rank 1 of 2 did not come");
         }) == 0);
 }
 
