@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""readme_test.py COMPILER...: the program in README.md compiles and runs as it stands there."""
+"""readme_test.py COMPILER...: the program in README.md compiles and runs as it stands there, and its excerpt compiles."""
 
 import pathlib
 import re
@@ -9,9 +9,18 @@ import sys
 import tempfile
 
 readme = (pathlib.Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
-program = next(code for code in re.findall(r"```cpp\n(.*?)```", readme, re.DOTALL) if "int main" in code)
+program, excerpt = re.findall(r"```cpp\n(.*?)```", readme, re.DOTALL)
 with tempfile.TemporaryDirectory() as folder:
     source, binary = pathlib.Path(folder) / "hello.cpp", pathlib.Path(folder) / "hello"
     source.write_text(program, encoding="utf-8")
     subprocess.run([*sys.argv[1:], "-O2", "-pthread", source, "-o", binary], check=True)
     subprocess.run([binary], check=True, timeout=60)
+
+    # The excerpt needs Asio, and what surrounds it in a program.
+    if "-DHAS_ASIO" in sys.argv:
+        lines = excerpt.splitlines()
+        source.write_text("\n".join(
+            ["#include <vector>", '#include "ringlet/ringlet.hpp"', *[line for line in lines if line.startswith("#include")],
+             "void train(std::vector<float>& gradient, void (*compute_a_little)()) {",
+             *[line for line in lines if not line.startswith("#include")], "}"]), encoding="utf-8")
+        subprocess.run([*sys.argv[1:], "-fsyntax-only", source], check=True)

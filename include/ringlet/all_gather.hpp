@@ -33,6 +33,7 @@ template <class X, int Size, contiguous In, contiguous Out, class How = keep>
 template <class X, int Size, contiguous InOut, class How = keep>
   requires(!contiguous<How>)
 [[nodiscard]] auto async_all_gather(communicator<X, Size>& comm, InOut&& buffer, How how = {}) {
+  static_assert(stays<InOut>, "ringlet: the buffer would be gone before the operation is: give one that stays");
   using T = element_of<InOut>;
   partition const chunks = comm.chunks(std::size(buffer));
   auto const me = static_cast<std::size_t>(comm.rank());

@@ -32,6 +32,7 @@ template <class X, int Size, contiguous In, contiguous Out, class Op = sum>
 template <class X, int Size, contiguous InOut, class Op = sum>
   requires(!contiguous<Op>)
 [[nodiscard]] auto async_all_reduce(communicator<X, Size>& comm, InOut&& buffer, Op op = {}) {
+  static_assert(stays<InOut>, "ringlet: the buffer would be gone before the operation is: give one that stays");
   return async_all_reduce(comm, buffer, buffer, op);
 }
 

@@ -77,7 +77,7 @@ class communicator {
 
   /// Memory that the transport can use without copies; a collective, with the same count on all ranks.
   /// @tparam T the element
-  /// @return a contiguous range of zeroed elements, which gives the memory back when it goes
+  /// @return a contiguous range of zeroed bytes as elements, which gives the memory back when it goes, before the communicator
   /// @throws error(errc::out_of_memory) with the bytes needed and available
   template <element T>
   allocation<T, X> allocate(std::size_t count);

@@ -46,7 +46,7 @@ class error : public std::system_error {
       text.resize(text.size() - kind.size());
     return text;
   }
-  /// The rank at fault, or -1.
+  /// The rank at fault; of a mismatch, one that called something else than the rank that noticed it; or -1.
   int peer() const noexcept { return peer_; }
   /// The step of the schedule that could not be taken, or -1.
   int step() const noexcept { return step_; }

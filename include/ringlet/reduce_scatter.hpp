@@ -34,6 +34,7 @@ template <class X, int Size, contiguous In, contiguous Out, class Op = sum>
 template <class X, int Size, contiguous InOut, class Op = sum>
   requires(!contiguous<Op>)
 [[nodiscard]] auto async_reduce_scatter(communicator<X, Size>& comm, InOut&& buffer, Op op = {}) {
+  static_assert(stays<InOut>, "ringlet: the buffer would be gone before the operation is: give one that stays");
   using T = element_of<InOut>;
   partition const chunks = comm.chunks(std::size(buffer));
   auto const me = static_cast<std::size_t>(comm.rank());

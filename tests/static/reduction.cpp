@@ -53,6 +53,10 @@ static_assert(std::is_same_v<decltype(accumulate_in<double>(travel_as<bfloat16>(
 static_assert(std::is_same_v<decltype(accumulate_in<double>(accumulate_in<float>(sum{}))),
                              decltype(accumulate_in<double>(sum{}))>);
 
+static_assert(reduction_id<decltype(accumulate_in<float>(sum{}))> !=
+                  reduction_id<decltype(travel_as<std::int8_t>(accumulate_in<float>(sum{})))>,
+              "no policy is not a policy of some type");
+
 // -- constant expressions ---------------------------------------------------------------------------------------------
 static_assert(sum{}(std::int8_t{120}, std::int8_t{100}) == -36,
               "C30: in a constant expression, overflow would not compile");

@@ -203,7 +203,9 @@ std::uint64_t agree(bootstrap<S> const& self, std::string_view settings, time_po
     std::string const other = detail::hello::parse(self.store.get("hello/" + rank, deadline)).who;
     throw error(
         errc::bootstrap,
-        "rank " + rank + " is taken: " + other + " came first, this is " + mine.who + "; give each rank to one process",
+        "rank " + rank + " is taken: " + other + " came first, this is " + mine.who +
+            (other == mine.who ? "; a store serves one connection: for another, put a prefixed store into the bootstrap"
+                               : "; give each rank to one process"),
         self.rank);
   }
   if (self.rank == 0) {

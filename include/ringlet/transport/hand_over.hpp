@@ -85,6 +85,14 @@ inline descriptor receive_descriptor(descriptor const& from) {
   return descriptor(fd);
 }
 
+// To wait does not help who has no descriptors left.
+inline void refuse_without_descriptors() {
+  if (errno == EMFILE || errno == ENFILE)
+    throw error(errc::bootstrap,
+                "this rank has no file descriptors left, of which it needs three for each other rank: "
+                "raise the limit (ulimit -n)");
+}
+
 // A socket in the abstract namespace: it has no file, so nothing is left behind. The kernel picks its name.
 class listener {
  public:
@@ -104,6 +112,7 @@ class listener {
   std::pair<descriptor, int> accept(std::uint64_t token, time_point until) {
     while (readable(socket_.get(), until)) {
       descriptor peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!peer) refuse_without_descriptors();
       if (!peer || credentials(peer).uid != ::geteuid()) continue;
       knock k{};
       auto const soon = std::min(until, std::chrono::steady_clock::now() + std::chrono::seconds(1));
@@ -149,6 +158,7 @@ std::vector<handed_over> hand_over(M& m, std::string const& name, descriptor con
     if (peer == m.rank()) continue;
     auto const i = static_cast<std::size_t>(peer);
     connections[i] = detail::connect_to(names[i], {m.token(), m.rank()});
+    if (!connections[i]) detail::refuse_without_descriptors();
     if (!connections[i])
       throw error(
           errc::unsupported,
