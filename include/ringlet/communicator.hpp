@@ -144,14 +144,14 @@ class session {
     bool const idle = first_ == nullptr;
     for (; first_ != nullptr; first_ = first_->next) first_->state = status::failed, first_->run = nullptr;
     if (::getpid() != process_) return;  // a fork of the rank is no rank
-    // Who leaves because of a fault first tells it on: others might see its end before they are told, and take it for the
-    // culprit.
-    if (failed())
-      wires.tell(fault(*wires.told()));
-    else if (idle)
+    if (idle && !failed()) {
       wires.finish(started_);
-    else
-      wires.tell(fault(errc::aborted, rank, "rank %d left with operations unfinished", rank));
+      return;
+    }
+    if (!failed()) wires.tell(fault(errc::aborted, rank, "rank %d left with operations unfinished", rank));
+    // Who leaves because of a fault first tells it on: others might see its end before they are told, and take it for the
+    // culprit. And its caller may free what peers are still at.
+    reason();
   }
 
   // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the fault

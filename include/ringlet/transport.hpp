@@ -35,7 +35,7 @@ struct fault {
 };
 static_assert(std::is_trivially_copyable_v<fault>);
 
-/// How the ranks of a communicator to be find each other: what a transport is constructed from.
+/// How ranks that are to make a communicator find each other: what a transport is constructed from.
 ///
 /// Contract. `rank()` and `size()` are this rank's; `token()` is a random number that all ranks share and nobody else knows.
 /// `exchange(name, mine, until)` gives every rank's value, by rank; it is a collective: all ranks call it with the same names
@@ -70,6 +70,7 @@ struct meeting_of_one {
 /// - `lost(sequence)`: a rank that has ended, or left without finishing operation `sequence`, or -1. May cost a system call.
 /// - `finish(sequence)`: this rank has finished so many operations and leaves in good order.
 /// - `absent()`, if it has one: a rank that has not yet come to the operation that this one is in, or -1.
+/// - `settle()`, if peers can reach this rank's buffers: called after a fault was told; returns when none is at them.
 /// And for any thread: `tell(f)` makes links broken, here and at the peers, as far as they can be reached; `told()` is the
 /// first fault that anyone told, or null.
 template <class X>

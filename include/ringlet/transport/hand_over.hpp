@@ -57,28 +57,30 @@ inline ucred credentials(descriptor const& connection) {
   return who;
 }
 
-inline void send_descriptor(descriptor const& to, descriptor const& file) {
+// A message of one byte, with room for a descriptor beside it.
+struct parcel {
   char byte = 0;
   iovec body{&byte, 1};
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
-  message.msg_iov = &body, message.msg_iovlen = 1;
-  message.msg_control = space, message.msg_controllen = sizeof space;
-  cmsghdr* const c = CMSG_FIRSTHDR(&message);
+  parcel() {
+    message.msg_iov = &body, message.msg_iovlen = 1;
+    message.msg_control = space, message.msg_controllen = sizeof space;
+  }
+  parcel(parcel const&) = delete;  // it points into itself
+};
+inline void send_descriptor(descriptor const& to, descriptor const& file) {
+  parcel p;
+  cmsghdr* const c = CMSG_FIRSTHDR(&p.message);
   c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS, c->cmsg_len = CMSG_LEN(sizeof(int));
   int const fd = file.get();
   std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
-  ::sendmsg(to.get(), &message, MSG_NOSIGNAL);  // if it fails, the peer misses it and says so
+  ::sendmsg(to.get(), &p.message, MSG_NOSIGNAL);  // if it fails, the peer misses it and says so
 }
 inline descriptor receive_descriptor(descriptor const& from) {
-  char byte = 0;
-  iovec body{&byte, 1};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &body, message.msg_iovlen = 1;
-  message.msg_control = space, message.msg_controllen = sizeof space;
-  if (::recvmsg(from.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) <= 0) return {};
-  cmsghdr* const c = CMSG_FIRSTHDR(&message);
+  parcel p;
+  if (::recvmsg(from.get(), &p.message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) <= 0) return {};
+  cmsghdr* const c = CMSG_FIRSTHDR(&p.message);
   if (c == nullptr || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(int))) return {};
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
