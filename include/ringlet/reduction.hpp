@@ -368,6 +368,8 @@ class arithmetic {
   /// @param size the number of ranks, at least 1
   RINGLET_HD constexpr arithmetic(Op const& op, int size) : op_(policies::bare(op)), size_(size) {}
 
+  /// The number of ranks.
+  RINGLET_HD constexpr int size() const { return size_; }
   /// What this rank's own element is before it takes part.
   RINGLET_ANY_EXEC
   RINGLET_HD constexpr accumulator lift(accumulator const& x) const {

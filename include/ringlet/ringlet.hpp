@@ -12,7 +12,6 @@
 // Values: they are computed, also by the compiler, and touch nothing.
 #include "ringlet/schedule.hpp"
 #include "ringlet/cost.hpp"
-#include "ringlet/draw.hpp"
 #include "ringlet/element.hpp"
 #include "ringlet/reduction.hpp"
 #include "ringlet/worker.hpp"
@@ -53,3 +52,8 @@
 #include "ringlet/barrier.hpp"
 #include "ringlet/allocate.hpp"
 #include "ringlet/split.hpp"
+
+// Not included, for not every program wants them, or has what they need. Pictures of schedules:
+//   ringlet/draw.hpp
+// Ranks that torchrun, Open MPI, MPICH or Slurm have started (needs Asio):
+//   ringlet/bootstrap/from_environment.hpp

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "ringlet/combine.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -121,9 +121,9 @@ std::vector<shape> all_shapes() {
   return all;
 }
 
-// What `this_thread` does at the chosen level, against the team of three.
+// What `this_thread` does, with vector code or without, against the team of three.
 template <class T, class Op>
-bool agrees(Op op, shape s, std::size_t n, std::size_t shift) {
+bool agrees(Op op, shape s, std::size_t n, std::size_t shift, bool far = false) {
   using how = arithmetic<T, Op>;
   using W = typename how::wire;
   if (how::keeps && s.got && s.own) return true;
@@ -135,7 +135,7 @@ bool agrees(Op op, shape s, std::size_t n, std::size_t shift) {
   auto const run = [&](auto worker, guarded<W>& w, guarded<T>& r, guarded<W>& g, guarded<T>& o) {
     combine(worker, s.wire ? s.alias == shape::wire_is_got ? g.data() : w.data() : nullptr,
             s.result ? s.alias == shape::result_is_own ? o.data() : r.data() : nullptr, s.got ? g.data() : nullptr,
-            s.own ? o.data() : nullptr, n, how(op, 3), s.last);
+            s.own ? o.data() : nullptr, n, how(op, 3), s.last, far);
   };
   run(this_thread{}, wire, result, got, own);
   for (unsigned member = 0; member < 3; ++member) run(one_of_three{{}, member}, wire2, result2, got2, own2);
@@ -155,17 +155,14 @@ void check_all_shapes(Op op) {
     }
 }
 
-// Every set of instructions that this processor has.
+// Without and, where this processor has it, with vector code.
 template <class F>
-void at_every_level(F check) {
-  using detail::level;
-  for (level l : {level::baseline, level::avx2}) {
-    if (l > detail::best_level()) continue;
-    detail::chosen_level = l;
-    CAPTURE(static_cast<int>(l));
+void with_and_without_vectors(F check) {
+  for (bool const vectors : {false, detail::has_avx2()}) {
+    detail::use_vectors = vectors;
+    CAPTURE(vectors);
     check();
   }
-  detail::chosen_level = detail::best_level();
 }
 
 template <class T, class Op>
@@ -176,15 +173,17 @@ struct of {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("C10 C11 every length, alignment, shape and level: as element by element, and not a byte beyond",
-                   Case, of<float, sum>, of<double, minimum>, of<std::int8_t, sum>, of<std::uint16_t, product>,
-                   of<std::int32_t, bit_xor>, of<std::int64_t, maximum>, of<bool, logical_or>, of<bfloat16, sum>,
-                   of<float16, average>, of<std::complex<float>, product>) {
-  at_every_level([] { check_all_shapes<typename Case::element>(typename Case::operation{}); });
+TEST_CASE_TEMPLATE(
+    "C10 C11 every length, alignment and shape, with vectors and without: as element by element, and not a byte beyond",
+    Case, of<float, sum>, of<double, minimum>, of<std::int8_t, sum>, of<std::uint16_t, product>,
+    of<std::int32_t, bit_xor>, of<std::int64_t, maximum>, of<bool, logical_or>, of<bfloat16, sum>, of<float16, average>,
+    of<std::complex<float>, product>, of<double, average>, of<bfloat16, average>, of<float16, sum>,
+    of<std::uint64_t, sum>, of<std::int16_t, average>) {
+  with_and_without_vectors([] { check_all_shapes<typename Case::element>(typename Case::operation{}); });
 }
 
 TEST_CASE("C10 C11 the same with policies, and with types and operators of users") {
-  at_every_level([] {
+  with_and_without_vectors([] {
     check_all_shapes<float>(travel_as<float16>(scaled_sum{0.3F}));
     check_all_shapes<float>(travel_as<bfloat16>(average{}));
     check_all_shapes<float8_e4m3>(travel_as<float16>(accumulate_in<float>(sum{})));
@@ -206,7 +205,7 @@ TEST_CASE("C26 what is only kept passes bit for bit, NaN payloads and signalling
 }
 
 TEST_CASE("float16 converts to the same bits in bulk as one by one, for all its values") {
-  at_every_level([] {
+  with_and_without_vectors([] {
     std::vector<float16> all, wire(65536);
     std::vector<float> result(65536);
     for (unsigned bits = 0; bits < 65536; ++bits) all.push_back(float16::from_bits(static_cast<std::uint16_t>(bits)));
@@ -223,6 +222,30 @@ TEST_CASE("float16 converts to the same bits in bulk as one by one, for all its 
   });
 }
 
+TEST_CASE_TEMPLATE(
+    "sums of 16-bit floats are the same bits in bulk as one by one: each value with each sort of another", T, float16,
+    bfloat16) {
+  auto const one = T(1.0F).bits(), smallest = T::from_bits(1).bits();
+  auto const sign = static_cast<std::uint16_t>(0x8000), all_ones = static_cast<std::uint16_t>(0x7fff);
+  auto const infinity = T(std::numeric_limits<float>::infinity()).bits();
+  auto const signalling = static_cast<std::uint16_t>(infinity | 1);
+  auto const any_number = static_cast<std::uint16_t>(one | 0x35);
+  std::vector<T> own, got(65536), wire(65536), result(65536);
+  for (unsigned bits = 0; bits < 65536; ++bits) own.push_back(T::from_bits(static_cast<std::uint16_t>(bits)));
+  for (std::uint16_t const other :
+       {std::uint16_t{0}, sign, one, smallest, infinity, all_ones, signalling, any_number}) {
+    std::fill(got.begin(), got.end(), T::from_bits(other));
+    combine(this_thread{}, wire.data(), result.data(), got.data(), own.data(), 65536, arithmetic<T, sum>({}, 2), true);
+    for (unsigned bits = 0; bits < 65536; ++bits) {
+      T const expected(static_cast<float>(got[bits]) + static_cast<float>(own[bits]));
+      bool const same = wire[bits].bits() == result[bits].bits() &&
+                        (std::isnan(static_cast<float>(expected)) ? std::isnan(static_cast<float>(wire[bits]))
+                                                                  : wire[bits].bits() == expected.bits());
+      if (!same) FAIL_CHECK(other << " + " << bits << " is " << wire[bits].bits() << ", not " << expected.bits());
+    }
+  }
+}
+
 TEST_CASE("results too large for the caches are written past them, exactly and no further") {
   std::size_t const n = detail::streamed_bytes / sizeof(float) + 77;
   for (std::size_t shift : {0, 1, 7})
@@ -231,6 +254,17 @@ TEST_CASE("results too large for the caches are written past them, exactly and n
       CHECK(agrees<float>(travel_as<bfloat16>(average{}), shape{true, true, true, true, true, alias}, n, shift));
     }
   CHECK(agrees<bfloat16>(sum{}, shape{true, true, true, true, false, shape::apart}, 2 * n, 3));
+}
+
+TEST_CASE("so are parts, however short, of a buffer too large for the caches") {
+  with_and_without_vectors([] {
+    for (std::size_t n = 0; n < 200; ++n)
+      for (std::size_t shift = 0; shift < 16; ++shift) {
+        CHECK(agrees<float>(sum{}, shape{true, true, true, true, false, shape::apart}, n, shift, true));
+        CHECK(agrees<std::int8_t>(keep{}, shape{false, true, true, false, false, shape::apart}, n, shift, true));
+        CHECK(agrees<double>(keep{}, shape{true, true, false, true, false, shape::apart}, n, shift, true));
+      }
+  });
 }
 
 TEST_CASE("a copy to two places, longer than a piece") {

@@ -7,19 +7,15 @@
 #include <type_traits>
 
 #include "ringlet/config.hpp"
+#include "ringlet/detail/registers.hpp"
 #include "ringlet/reduction.hpp"
 #include "ringlet/worker.hpp"
 
-// The loops under `combine`. Vector code is left to the compiler, which gets loops it can do: of a fixed length, into
-// local arrays that alias nothing, without branches. (With -O2, g++ 12 turns no others into vector code.) On x86-64
-// they are compiled for AVX2, and the processor is asked once whether it has that; if not, elements are taken one at a
-// time, which for most types still keeps up with memory, and spares every program half of this code.
-
-#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-#define RINGLET_X86 1
-#else
-#define RINGLET_X86 0
-#endif
+// The loops under `combine`. Sums go through vector registers (registers.hpp). All else is left to the compiler, which
+// gets loops it can turn into vector code: of a fixed length, into local arrays that alias nothing, without branches.
+// (With -O2, g++ 12 does no others.) On x86-64 this is compiled for AVX2, and the processor is asked once whether it has
+// that; if not, elements are taken one at a time, which for most types still keeps up with memory, and spares every
+// program half of this code.
 
 // Stores past the caches are invisible to sanitizers, so their builds do without.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -47,11 +43,6 @@ struct operands {
   }
 };
 
-// Whether all that is left to do is to add two values: the rest is copied, and needs no code here.
-template <class Arithmetic>
-inline constexpr bool always_adds = std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element> &&
-                                    !Arithmetic::keeps && !Arithmetic::lifts && !Arithmetic::finishes;
-
 // The value of element `i`, as `arithmetic` says.
 RINGLET_ANY_EXEC
 template <class Arithmetic>
@@ -59,8 +50,6 @@ RINGLET_HD constexpr typename Arithmetic::wire folded(operands<Arithmetic> const
                                                       Arithmetic const& how, bool last) {
   using W = typename Arithmetic::wire;
   using A = typename Arithmetic::accumulator;
-  if constexpr (always_adds<Arithmetic>)
-    return static_cast<W>(how.add(static_cast<A>(at.got[i]), static_cast<A>(at.own[i])));
   if (at.own == nullptr) return at.got[i];
   bool const finish = Arithmetic::finishes && last;
   if constexpr (!Arithmetic::keeps)
@@ -84,24 +73,20 @@ RINGLET_HD constexpr void fold_each(operands<Arithmetic> const& at, std::size_t 
   }
 }
 
-// The instruction sets that block loops are compiled for. Neither can fuse a product with a sum, so both give the same
-// bits.
-enum class level : std::uint8_t { baseline, avx2 };
-
 #if RINGLET_X86
-inline level best_level() {
+inline bool has_avx2() {
   __builtin_cpu_init();
   unsigned a = 1, b = 0, c = 0, d = 0;  // leaf 1; __builtin_cpu_supports of clang 14 does not know F16C
   __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-  bool const f16c = (c >> 29 & 1) != 0;
-  return __builtin_cpu_supports("avx2") && f16c ? level::avx2 : level::baseline;
+  return __builtin_cpu_supports("avx2") && (c >> 29 & 1) != 0;
 }
 #else
-constexpr level best_level() { return level::baseline; }
+constexpr bool has_avx2() { return true; }
 #endif
 
-// The level in use, found out before main. Tests set it.
-inline level chosen_level = best_level();
+// Whether the vector code below is used, found out before main. It cannot fuse a product with a sum, so the bits are the
+// same with and without it. Tests set this.
+inline bool use_vectors = has_avx2();
 
 // Elements that are worked on at once: enough that what happens between the loops costs nothing, few enough that local
 // arrays stay in the first cache and tails are short. Whole cache lines of most types.
@@ -122,101 +107,43 @@ union alignas(64) room {
 };
 
 #if RINGLET_X86
-// F16C converts eight numbers in one instruction; compilers do not find it.
-[[gnu::target("avx2,f16c"), gnu::always_inline]] inline void convert_eight(float* to, float16 const* from) {
-  typedef short halves __attribute__((vector_size(16)));
-  halves h;
-  std::memcpy(&h, from, sizeof h);
-  auto const f = __builtin_ia32_vcvtph2ps256(h);
-  std::memcpy(to, &f, sizeof f);
-}
-[[gnu::target("avx2,f16c"), gnu::always_inline]] inline void convert_eight(float16* to, float const* from) {
-  typedef float floats __attribute__((vector_size(32)));
-  floats f;
-  std::memcpy(&f, from, sizeof f);
-  auto const h = __builtin_ia32_vcvtps2ph256(f, 0);  // 0: to nearest, ties to even
-  std::memcpy(static_cast<void*>(to), &h, sizeof h);
-}
 template <std::size_t N, class To, class From>
-[[gnu::target("avx2,f16c")]] inline void convert_f16c(To* to, From const* from) {
-  for (std::size_t i = 0; i < N; i += 32) {
-    convert_eight(to + i, from + i);
-    convert_eight(to + i + 8, from + i + 8);
-    convert_eight(to + i + 16, from + i + 16);
-    convert_eight(to + i + 24, from + i + 24);
-  }
+RINGLET_AVX2 inline void convert_f16c(To* to, From const* from) {
+  for (std::size_t i = 0; i < N; i += 8) put(to + i, converted(from + i));
 }
 #endif
 
-template <level Level, class To, class From>
-inline constexpr bool has_f16c = Level == level::avx2 &&
-                                 ((std::is_same_v<To, float> && std::is_same_v<From, float16>) ||
-                                  (std::is_same_v<To, float16> && std::is_same_v<From, float>));
+template <class To, class From>
+inline constexpr bool has_f16c = RINGLET_X86 && ((std::is_same_v<To, float> && std::is_same_v<From, float16>) ||
+                                                 (std::is_same_v<To, float16> && std::is_same_v<From, float>));
 
-template <level Level, std::size_t N, class To, class From>
+template <std::size_t N, class To, class From>
 [[gnu::always_inline]] inline void convert(To* to, From const* from) {
-  if constexpr (has_f16c<Level, To, From>)
+  if constexpr (has_f16c<To, From>)
     convert_f16c<N>(to, from);
   else
     for (std::size_t i = 0; i < N; ++i) to[i] = static_cast<To>(from[i]);
 }
 
-// N elements of `From` read as `To`: each when asked for, or all beforehand where that is faster.
-template <level Level, std::size_t N, class To, class From>
-struct read_as {
-  From const* from;
-  [[gnu::always_inline]] To operator[](std::size_t i) const { return static_cast<To>(from[i]); }
-};
-template <level Level, std::size_t N, class To, class From>
-  requires has_f16c<Level, To, From>
-struct read_as<Level, N, To, From> {
-  room<To, N> converted;
-  [[gnu::always_inline]] explicit read_as(From const* from) { convert<Level, N>(converted.at, from); }
-  [[gnu::always_inline]] To operator[](std::size_t i) const { return converted.at[i]; }
-};
-
-// What was accumulated, as it travels: in `v` itself where the types are the same.
-template <level Level, class W, class A, std::size_t N>
-[[gnu::always_inline]] inline W const* narrowed(room<A, N> const& v, room<W, N>& out) {
-  if constexpr (std::is_same_v<W, A>) {
-    return v.at;
-  } else {
-    convert<Level, N>(out.at, v.at);
-    return out.at;
-  }
-}
-
 #if RINGLET_X86
-// Sixteen bytes, past the caches. `to` is aligned to them.
-[[gnu::always_inline]] inline void stream_part(void* to, void const* from) {
-  typedef long long part __attribute__((vector_size(16)));
-  part p;
-  std::memcpy(&p, from, sizeof p);
-#if defined(__clang__)
-  __builtin_nontemporal_store(p, static_cast<part*>(to));
-#else
-  __builtin_ia32_movntdq(static_cast<part*>(to), p);
-#endif
-}
-
-template <level Level, std::size_t N, class T, class W>
-[[gnu::always_inline]] inline void stream(T* to, W const* from) {
+template <std::size_t N, class T, class W>
+RINGLET_AVX2 void stream_block(T* to, W const* from) {
   room<T, N> converted;
-  convert<Level, N>(converted.at, from);
-  for (std::size_t i = 0; i < N * sizeof(T); i += 16)
-    stream_part(reinterpret_cast<char*>(to) + i, reinterpret_cast<char const*>(converted.at) + i);
+  convert<N>(converted.at, from);
+  for (std::size_t i = 0; i < N * sizeof(T); i += sizeof(vector_bytes))
+    stream(reinterpret_cast<char*>(to) + i, loaded<vector_bytes>(reinterpret_cast<char const*>(converted.at) + i));
 }
 #endif
 
-// The processor's own prefetcher stops at the ends of pages. Fetching what is used `ahead` bytes later bridges them.
+// The processor's own prefetcher stops at the ends of pages. Fetching what is used a little later bridges them.
 template <std::size_t Bytes>
 [[gnu::always_inline]] inline void prefetch(void const* from) {
-  constexpr std::size_t ahead = 1024;
+  constexpr std::size_t ahead = 2048;
   for (std::size_t i = 0; i < Bytes; i += 64) __builtin_prefetch(static_cast<char const*>(from) + ahead + i);
 }
 
 // One block. All is read before anything is written: exact aliasing does no harm.
-template <level Level, class Arithmetic>
+template <class Arithmetic>
 [[gnu::always_inline]] inline void fold_block(operands<Arithmetic> const& at, Arithmetic const& how, bool last,
                                               bool streams) {
   using W = typename Arithmetic::wire;
@@ -225,49 +152,97 @@ template <level Level, class Arithmetic>
   constexpr std::size_t N = block_size<Arithmetic>;
   bool const finish = Arithmetic::finishes && last;
   room<W, N> out;
-  room<A, N> v;
-  W const* value = out.at;
-  constexpr bool adds = always_adds<Arithmetic>;
-  if (!adds && at.own == nullptr) {
-    convert<Level, N>(out.at, at.got);
-  } else if (Arithmetic::keeps || (!adds && at.got == nullptr && !Arithmetic::lifts && !finish)) {
-    convert<Level, N>(out.at, at.own);
+  if (at.own == nullptr) {
+    convert<N>(out.at, at.got);
+  } else if (Arithmetic::keeps || (at.got == nullptr && !Arithmetic::lifts && !finish)) {
+    convert<N>(out.at, at.own);
   } else if constexpr (!Arithmetic::keeps) {
-    read_as<Level, N, A, T> const own{at.own};
-    if (adds || at.got != nullptr) {
-      prefetch<sizeof(T[N])>(at.own);
+    room<A, N> v, got;
+    convert<N>(v.at, at.own);
+    prefetch<sizeof(T[N])>(at.own);
+    for (std::size_t i = 0; i < N; ++i) v.at[i] = how.lift(v.at[i]);
+    if (at.got != nullptr) {
+      convert<N>(got.at, at.got);
       prefetch<sizeof(W[N])>(at.got);
-      read_as<Level, N, A, W> const got{at.got};
-      for (std::size_t i = 0; i < N; ++i) v.at[i] = how.add(got[i], how.lift(own[i]));
-    } else {
-      for (std::size_t i = 0; i < N; ++i) v.at[i] = how.lift(own[i]);
+      for (std::size_t i = 0; i < N; ++i) v.at[i] = how.add(got.at[i], v.at[i]);
     }
     if (finish)
       for (std::size_t i = 0; i < N; ++i) v.at[i] = how.finish(v.at[i]);
-    value = narrowed<Level>(v, out);
+    convert<N>(out.at, v.at);
   }
-  if (at.wire != nullptr) convert<Level, N>(at.wire, value);
+  if (at.wire != nullptr) convert<N>(at.wire, out.at);
   if (at.result == nullptr) return;
 #if RINGLET_X86
-  if (streams) return stream<Level, N>(at.result, value);
+  if (streams) return stream_block<N>(at.result, out.at);
 #endif
-  convert<Level, N>(at.result, value);
+  convert<N>(at.result, out.at);
 }
 
 // All whole blocks from `begin` on. Returns where they end.
-template <level Level, class Arithmetic>
-[[gnu::always_inline]] inline std::size_t fold_blocks(operands<Arithmetic> const& at, std::size_t begin,
-                                                      std::size_t end, Arithmetic const& how, bool last, bool streams) {
-  for (; end - begin >= block_size<Arithmetic>; begin += block_size<Arithmetic>)
-    fold_block<Level>(at.from(begin), how, last, streams);
+template <class Arithmetic>
+RINGLET_AVX2 std::size_t fold_blocks(operands<Arithmetic> const& at, std::size_t begin, std::size_t end,
+                                     Arithmetic const& how, bool last, bool streams) {
+  constexpr std::size_t N = block_size<Arithmetic>;
+  for (; end - begin >= N; begin += N) fold_block(at.from(begin), how, last, streams);
   return begin;
 }
-#if RINGLET_X86
+
+// Whether two values are plainly added: what gradients need, and what is worth vector registers.
 template <class Arithmetic>
-[[gnu::target("avx2,f16c")]] std::size_t fold_blocks_avx2(operands<Arithmetic> const& at, std::size_t begin,
-                                                          std::size_t end, Arithmetic const& how, bool last,
-                                                          bool streams) {
-  return fold_blocks<level::avx2>(at, begin, end, how, last, streams);
+inline constexpr bool adds_in_registers =
+    RINGLET_X86&& std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element> &&
+    (std::is_same_v<typename Arithmetic::operation, sum> ||
+     (std::is_same_v<typename Arithmetic::operation, average> &&
+      std::is_floating_point_v<typename Arithmetic::accumulator>)) &&
+    has_vector_sum<typename Arithmetic::element, typename Arithmetic::accumulator>;
+
+#if RINGLET_X86
+// The sums of all whole lines from element `i` on, where `got` and `own` are given. Returns where they end.
+template <class Arithmetic>
+RINGLET_AVX2 std::size_t add_lines(operands<Arithmetic> const at, std::size_t i, std::size_t end,
+                                   [[maybe_unused]] Arithmetic const& how, bool last, bool streams) {
+  using T = typename Arithmetic::element;
+  using A = typename Arithmetic::accumulator;
+  constexpr std::size_t line = 64 / sizeof(T), half = line / 2;
+  for (; end - i >= line; i += line) {
+    prefetch<64>(at.got + i);
+    prefetch<64>(at.own + i);
+    vector_sum<T, A> a(at.got + i, at.own + i), b(at.got + i + half, at.own + i + half);
+    if constexpr (Arithmetic::finishes)
+      if (last) {
+        a.divide(static_cast<A>(how.size()));
+        b.divide(static_cast<A>(how.size()));
+      }
+    vector_bytes const first = a.bytes(), second = b.bytes();
+    if (at.wire != nullptr) {
+      put(at.wire + i, first);
+      put(at.wire + i + half, second);
+    }
+    if (at.result == nullptr) continue;
+    if (streams) {
+      stream(at.result + i, first);
+      stream(at.result + i + half, second);
+    } else {
+      put(at.result + i, first);
+      put(at.result + i + half, second);
+    }
+  }
+  return i;
+}
+
+// memcpy past the caches.
+RINGLET_AVX2 inline void stream_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
+  std::size_t i = (0 - reinterpret_cast<std::uintptr_t>(to)) % 64;
+  if (i > bytes) i = bytes;
+  std::memcpy(to, from, i);
+  for (; bytes - i >= 64; i += 64) {
+    prefetch<64>(from + i);
+    auto const a = loaded<vector_bytes>(from + i), b = loaded<vector_bytes>(from + i + sizeof a);
+    stream(to + i, a);
+    stream(to + i + sizeof a, b);
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+  __builtin_ia32_sfence();
 }
 #endif
 
@@ -276,36 +251,26 @@ template <class Arithmetic>
 inline constexpr std::size_t streamed_bytes = std::size_t{4} << 20;
 inline constexpr bool can_stream = RINGLET_X86 && !RINGLET_SANITIZED;
 
-// How many elements come before `result` is aligned to a cache line; `n` where none is, or where it is not to be streamed.
-template <class T>
-inline std::size_t elements_before_line(T const* result, std::size_t n, bool far) {
-  if (!can_stream || result == nullptr || !(far || n * sizeof(T) >= streamed_bytes)) return n;
-  std::size_t const bytes = (0 - reinterpret_cast<std::uintptr_t>(result)) % 64;
-  return bytes % sizeof(T) == 0 && bytes / sizeof(T) < n ? bytes / sizeof(T) : n;
-}
-
-// All elements, by this thread: those before a cache line where it matters, whole blocks, the rest.
+// All elements, by this thread: those before a cache line where it matters, by vectors what they can do, the rest.
 template <class Arithmetic>
 void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last, bool far) {
-  if constexpr (in_blocks<Arithmetic>) {
-    std::size_t const head = at.result == at.own ? n : elements_before_line(at.result, n, far);
-    bool const streams = head < n;
-    std::size_t done = 0;
-    for (std::size_t end = streams ? head : 0;; end = n) {
-      fold_each(at, done, 1, end, how, last);
-      if (end == n) break;
+  std::size_t done = 0;
+  if constexpr (in_blocks<Arithmetic>)
+    if (use_vectors) {
+      std::size_t const size = sizeof(typename Arithmetic::element);
+      std::size_t const to_line = (0 - reinterpret_cast<std::uintptr_t>(at.result)) % 64;
+      bool const streams = can_stream && at.result != nullptr && at.result != at.own &&
+                           (far || n * size >= streamed_bytes) && to_line % size == 0 && to_line / size < n;
+      if (streams) fold_each(at, 0, 1, done = to_line / size, how, last);
+      if constexpr (!adds_in_registers<Arithmetic>)
+        done = fold_blocks(at, done, n, how, last, streams);
+      else if (at.got != nullptr && at.own != nullptr)
+        done = add_lines(at, done, n, how, last, streams);
 #if RINGLET_X86
-      done = chosen_level == level::avx2 ? fold_blocks_avx2(at, end, n, how, last, streams) : end;
-#else
-      done = fold_blocks<level::baseline>(at, end, n, how, last, streams);
+      if (streams) __builtin_ia32_sfence();
 #endif
     }
-#if RINGLET_X86
-    if (streams) __builtin_ia32_sfence();
-#endif
-  } else {
-    fold_each(at, 0, 1, n, how, last);
-  }
+  fold_each(at, done, 1, n, how, last);
 }
 
 RINGLET_ANY_EXEC
@@ -319,25 +284,6 @@ RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::si
   fold_each(at, w.rank(), w.size(), n, how, last);
 }
 
-// memcpy past the caches.
-inline void stream_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
-  std::size_t const head = (0 - reinterpret_cast<std::uintptr_t>(to)) % 64;
-  if (!can_stream || bytes < head + 64) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  std::memcpy(to, from, head);
-#if RINGLET_X86
-  std::size_t i = head;
-  for (; i + 64 <= bytes; i += 64) {
-    prefetch<64>(from + i);
-    for (std::size_t k = 0; k < 64; k += 16) stream_part(to + i + k, from + i + k);
-  }
-  std::memcpy(to + i, from + i, bytes - i);
-  __builtin_ia32_sfence();
-#endif
-}
-
 // Bytes to `wire` and `result`, either of which may be null. To both in pieces that stay in the first cache until they
 // have been read again. One function for all types.
 [[gnu::noinline]] inline void copy_bytes(void* wire, void* result, void const* from, std::size_t bytes, bool far) {
@@ -348,10 +294,13 @@ inline void stream_bytes(std::byte* to, std::byte const* from, std::size_t bytes
     if (wire != nullptr) std::memcpy(static_cast<std::byte*>(wire) + i, part, n);
     if (result == nullptr) continue;
     auto* const to = static_cast<std::byte*>(result) + i;
-    if (far)
+#if RINGLET_X86
+    if (far && can_stream && use_vectors) {
       stream_bytes(to, part, n);
-    else
-      std::memcpy(to, part, n);
+      continue;
+    }
+#endif
+    std::memcpy(to, part, n);
   }
 }
 

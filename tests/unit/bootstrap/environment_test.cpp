@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "ringlet/bootstrap/environment.hpp"
 
 #include <doctest/doctest.h>
