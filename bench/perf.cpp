@@ -18,6 +18,7 @@
 #include "perf/command_line.hpp"
 #include "perf/elements.hpp"
 #include "perf/results.hpp"
+#include "perf/tune.hpp"
 #include "ringlet/all_gather.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/barrier.hpp"
@@ -50,6 +51,7 @@ any_communicator connect(ringlet::bootstrap<S> const& who, options const& o) {
   with_transport(o, [&]<class X>(entry<X> const&) {
     ringlet::connect_options<X> how;
     how.transport = settings_for<X>(o);
+    how.select = o.select;
     how.timeout = std::chrono::milliseconds(static_cast<long long>(o.timeout * 1000));
     made.emplace(ringlet::connect<X>(who, how));
   });
@@ -108,17 +110,23 @@ int run(any_communicator any, options const& o) {
   return r.wrong() == 0 ? 0 : 1;
 }
 
+template <ringlet::store S>
+int work(ringlet::bootstrap<S> who, options const& o) {
+  return o.tune.empty() ? run(connect(who, o), o) : tune(who, o);
+}
+
 }  // namespace
 }  // namespace perf
 
 int main(int argc, char** argv) {
   perf::options o;
   if (auto const status = perf::parse(argc, argv, o)) return *status;
+  if (o.explain) return perf::explain(o), 0;
   try {
     if (auto const where = ringlet::environment(); where.launcher != "none") {
 #if __has_include(<asio.hpp>)
       ringlet::launched_rank self(where, std::chrono::steady_clock::now() + std::chrono::minutes(1));
-      return perf::run(perf::connect(self.bootstrap(), o), o);
+      return perf::work(self.bootstrap(), o);
 #else
       throw ringlet::error(ringlet::errc::unsupported,
                            "built without Asio, it cannot meet the ranks of " + where.launcher);
@@ -126,8 +134,7 @@ int main(int argc, char** argv) {
     }
     int status = 1;
     perf::with_transport(o, [&](auto const& e) {
-      status = ringlet::launch(o.ranks, [&](auto who) { return perf::run(perf::connect(who, o), o); },
-                               {.as = e.are, .pin = o.pin});
+      status = ringlet::launch(o.ranks, [&](auto who) { return perf::work(who, o); }, {.as = e.are, .pin = o.pin});
     });
     return status;
   } catch (std::exception const& e) {

@@ -70,7 +70,8 @@ int on(int n, F&& f, ringlet::connect_options<typename Ranks::transport> const& 
                 {.as = Ranks::as});
 }
 
-// Options for a transport whose settings have slots, so small that little input makes many rounds.
+// Options for a transport whose settings have slots, so small that little input makes many rounds, and no stage: what does
+// not fit a board goes round the ring.
 template <class X>
 ringlet::connect_options<X> with_slots(std::size_t slots, std::size_t slot_bytes, std::size_t lanes = 1) {
   ringlet::connect_options<X> options;
@@ -78,6 +79,14 @@ ringlet::connect_options<X> with_slots(std::size_t slots, std::size_t slot_bytes
   options.transport.slot_bytes = slot_bytes;
   options.transport.lanes = lanes;
   options.transport.board_bytes = 128;  // hardly anything in one shot
+  options.transport.stage_bytes = 0;
+  return options;
+}
+// Options for one with stages, so small that little input makes many rounds.
+template <class X>
+ringlet::connect_options<X> with_stage(std::size_t bytes) {
+  auto options = with_slots<X>(2, 128);
+  options.transport.stage_bytes = bytes;
   return options;
 }
 

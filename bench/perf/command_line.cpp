@@ -10,6 +10,7 @@
 
 #include "elements.hpp"
 #include "ringlet/config.hpp"
+#include "ringlet/tuning_file.hpp"
 
 namespace perf {
 
@@ -66,6 +67,12 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   app.add_option("--slot-bytes", o.segment.slot_bytes, "Bytes of a slice")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  app.add_option("--board-bytes", o.segment.board_bytes, "Bytes of a board, which hold a rank's input in one shot")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--stage-bytes", o.segment.stage_bytes, "Bytes by which others reach what is in ordinary memory")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
   app.add_option("--lanes", o.segment.lanes, "Parallel rings")->capture_default_str();
   app.add_option("-T,--timeout", o.timeout, "Seconds that a rank waits for its peers")
       ->check(CLI::PositiveNumber)
@@ -73,6 +80,12 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   // Better known before a long run than after it.
   CLI::Validator const writable(
       [](std::string& file) { return std::ofstream(file, std::ios::app) ? "" : "cannot write " + file; }, "FILE");
+  std::string tuning;
+  app.add_option("--tuning", tuning, "File that --tune has written: which sizes take which route")
+      ->check(CLI::ExistingFile);
+  app.add_flag("--explain", o.explain, "Only say which route each size takes, and why");
+  app.add_option("--tune", o.tune, "File for the routes that are fastest here with so many ranks; takes a minute")
+      ->check(writable);
   app.add_option("--json", o.json, "File for the results as JSON")->check(writable);
   app.add_option("--svg", o.svg, "File for a plot of bus bandwidth over size")->check(writable);
   app.set_version_flag("--version", [] {
@@ -90,6 +103,9 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       if (o.type == e.name && !e.builds(o))
         throw CLI::ValidationError("-o", o.collective + " of " + o.type + " is built without " + o.op +
                                              "; to have it, add it to `built` in bench/perf/operators.hpp");
+    if (!o.tune.empty() && (o.transport != "shared_memory" || o.collective != "all_reduce"))
+      throw CLI::ValidationError("--tune", "is for all_reduce over shared_memory");
+    if (!tuning.empty()) o.select = ringlet::tuned_by(tuning, o.ranks);
     with_transport(o, [&]<class X>(entry<X> const&) { settings_for<X>(o); });
   } catch (CLI::ParseError const& e) {
     return app.exit(e) == 0 ? 0 : 2;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "ringlet/selection.hpp"
 #include "ringlet/transport/segment.hpp"
 
 namespace perf {
@@ -22,7 +23,9 @@ struct options {
   bool pin = false;
   ringlet::segment_settings segment{};  ///< for transports that have these settings
   double timeout = 60;                  ///< seconds that a rank waits for its peers
-  std::string json, svg;                ///< files to write; empty: none
+  ringlet::selection select{};          ///< which sizes take which route
+  bool explain = false;                 ///< only say which route each size takes
+  std::string json, svg, tune;          ///< files to write; empty: none
 
   std::size_t next(std::size_t bytes) const { return factor > 1 ? bytes * factor : bytes + step; }
 };

@@ -117,8 +117,6 @@ struct given {
   throw error(why->why, why->words, why->peer, step, lane);
 }
 
-inline constexpr std::size_t one_shot_bytes = std::size_t{16} << 10;
-
 }  // namespace detail
 
 /// A collective that has been started: what the `async_` functions return. It cannot be moved, for peers may be writing to
@@ -213,7 +211,7 @@ class collective_operation : detail::started {
 
   direct among_mapped_peers() {
     if constexpr (mapped)
-      return direct(session_->wires, at_, how_, call_, detail::one_shot_bytes);
+      return direct(session_->wires, at_, how_, call_, session_->options.select);
     else
       return {};
   }

@@ -21,6 +21,7 @@
 #include "ringlet/element.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/schedule.hpp"
+#include "ringlet/selection.hpp"
 #include "ringlet/slice.hpp"
 #include "ringlet/store.hpp"
 #include "ringlet/transport.hpp"
@@ -33,6 +34,8 @@ template <transport X>
 struct connect_options {
   /// The transport's own settings; what of them must be alike is compared between ranks.
   typename X::settings transport{};
+  /// Which sizes take which route, among ranks that share memory; the same on all ranks.
+  selection select{};
   /// How long to wait for all ranks to come and connect.
   std::chrono::milliseconds connect_timeout{60'000};
   /// How long an operation may keep a rank waiting without getting on: time between polls does not count. A rank that has
@@ -312,7 +315,8 @@ communicator<X, Size> connect(bootstrap<S> const& who, connect_options<X> const&
   if (Size != dynamic_size && who.size != Size)
     throw error(errc::invalid_argument, "the program was compiled for " + std::to_string(Size) +
                                             " ranks, but there are " + std::to_string(who.size));
-  detail::agreed_meeting<S> m(who, options.transport.describe(), detail::deadline_after(options.connect_timeout));
+  detail::agreed_meeting<S> m(who, options.transport.describe() + " " + options.select.describe(),
+                              detail::deadline_after(options.connect_timeout));
   return communicator<X, Size>(m, options);
 }
 

@@ -7,25 +7,21 @@
 
 #include "ringlet/call.hpp"
 #include "ringlet/combine.hpp"
+#include "ringlet/config.hpp"
 #include "ringlet/mapped_peers.hpp"
 #include "ringlet/operation.hpp"
 #include "ringlet/schedule.hpp"
+#include "ringlet/selection.hpp"
 #include "ringlet/slice.hpp"
 #include "ringlet/worker.hpp"
 
 namespace ringlet {
 
-/// How an operation among mapped peers goes on once all have met.
-enum class route : std::uint8_t {
-  one_shot,  ///< small: the boards held all input, each rank computes all it needs, and that is all
-  direct,    ///< mapped: each rank computes its chunk and writes it to whoever needs it, then all meet again
-  ring,      ///< somebody's memory is out of the others' reach: slices through slots
-};
-
 /// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once whether
 /// they called the same thing. Small input travels on the boards, and that is all. Otherwise the boards say where buffers
-/// lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two exchanges; if not,
-/// all see so and take to the ring alike.
+/// lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two exchanges. Buffers
+/// out of reach are copied to and from stages, as much at a time as these hold, with one exchange a round: each says
+/// that the last round's results are there and that the next one's input is.
 /// @tparam What the collective
 /// @tparam Arithmetic what one hop does to a value
 /// @tparam Peers the mapped peers
@@ -34,36 +30,34 @@ class direct_operation {
  public:
   using element = typename Arithmetic::element;
 
-  /// @param one_shot_bytes input of up to so many bytes a rank travels on the boards; the same on all ranks
   /// @param called what this rank called; must outlive the operation, and be complete when it is first polled
-  constexpr direct_operation(Peers& peers, buffers<element> at, Arithmetic how, call const& called,
-                             std::size_t one_shot_bytes)
-      : peers_(&peers), at_(at), how_(how), called_(&called) {
-    std::size_t const bytes = sizeof(element) * (whole_input(What) ? at.chunks.count : at.chunks.longest());
-    if (anyone_can_lift && bytes <= one_shot_bytes && bytes <= peers.board_bytes() && alignof(element) <= 16)
-      route_ = route::one_shot;
-  }
+  constexpr direct_operation(Peers& peers, buffers<element> at, Arithmetic how, call const& called, selection const& s)
+      : peers_(&peers), at_(at), how_(how), called_(&called), select_(s) {}
   direct_operation(direct_operation const&) = delete;
   direct_operation& operator=(direct_operation const&) = delete;
 
   /// Goes as far as it can without waiting. `ready` with `route() == route::ring` means that all have met and that a ring
   /// operation is to follow.
   constexpr status poll() {
-    if (stage_ == stage::come) come();
+    if (round_ < 0) come();
     for (;;) {
       if (!all_read()) return differs_ >= 0 || peers_->broken() ? status::failed : status::pending;
-      if (stage_ == stage::part) return status::ready;
       if (route_ == route::one_shot) return compute(), status::ready;
-      if (!all_mapped()) return route_ = route::ring, status::ready;
+      if (round_ == 0)
+        agree();
+      else if (here_[output].window == position::on_stage)
+        collect(round_ - 1);
+      if (route_ == route::ring || round_ == rounds_) return status::ready;
       if (!pass()) return status::failed;
-      peers_->publish(*called_);
-      stage_ = stage::part, next_ = 0;
+      ++round_;
+      show();
     }
   }
 
   /// A number that changes when it has come further.
   constexpr std::uint64_t moves() const {
-    return static_cast<std::uint64_t>(next_) * 4 + static_cast<unsigned>(stage_);
+    return static_cast<std::uint64_t>(round_ + 1) * (static_cast<unsigned>(peers_->size()) + 1) +
+           static_cast<unsigned>(next_);
   }
   /// How it goes on. Final once `poll` said `ready`.
   constexpr ringlet::route route() const { return route_; }
@@ -71,32 +65,51 @@ class direct_operation {
   constexpr int disagreeing() const { return differs_; }
 
  private:
-  enum class stage : std::uint8_t { come, meet, part };
   // An operator with a value may lift differently on each rank (`scaled_sum`): then each must do it by itself, in a ring.
   static constexpr bool anyone_can_lift = !Arithmetic::lifts || std::is_empty_v<typename Arithmetic::operation>;
 
-  // What a rank shows of its memory: where its input and its output lie.
+  // What a rank shows of its memory: where its input and its output lie, where others need them.
   static constexpr int input = 0, output = 1;
-
-  constexpr std::size_t input_count() const {
-    return whole_input(What) ? at_.chunks.count : at_.chunks.length(static_cast<std::size_t>(peers_->rank()));
-  }
-  constexpr std::size_t output_count() const {
-    return whole_output(What) ? at_.chunks.count : at_.chunks.length(static_cast<std::size_t>(peers_->rank()));
-  }
+  static constexpr bool needed[] = {whole_input(What), whole_output(What)};
 
   constexpr void come() {
     digest_ = ringlet::digest(*called_);
-    if (route_ == route::one_shot) {
-      element* const board = peers_->template board<element>();
-      copy(board, at_.input, input_count(), false);
-    } else {
-      position* const board = peers_->template board<position>();
-      board[input] = peers_->locate(at_.input, input_count() * sizeof(element));
-      board[output] = peers_->locate(at_.output, output_count() * sizeof(element));
+    round_ = 0;
+    if (chosen(true) == route::one_shot) {
+      route_ = route::one_shot;
+      copy(peers_->template board<element>(), at_.input, whole_input(What) ? at_.chunks.count : length(peers_->rank()),
+           false);
+      return peers_->publish(*called_);
     }
+    // Two halves of a stage, so that one can be filled while others still read the other; a row for each chunk.
+    std::size_t const row = peers_->stage_bytes() / 2 / static_cast<std::size_t>(peers_->size());
+    row_ = chosen(false) == route::staged ? row / interference * interference / sizeof(element) : 0;
+    for (int which : {input, output}) {
+      if (!needed[which]) continue;
+      here_[which] = peers_->locate(which == input ? at_.input : at_.output, at_.chunks.count * sizeof(element));
+      if (here_[which].window == 0 && row_ != 0) here_[which].window = position::on_stage;
+    }
+    show();
+  }
+
+  constexpr ringlet::route chosen(bool in_reach) const {
+    if (!anyone_can_lift) return route::ring;
+    std::size_t const input = whole_input(What) ? at_.chunks.count : at_.chunks.longest();
+    std::size_t const board = alignof(element) <= 16 ? peers_->board_bytes() : 0;  // boards are aligned to that
+    return select_.choose(input * sizeof(element), at_.chunks.count * sizeof(element), in_reach, board,
+                          peers_->stage_bytes());
+  }
+
+  // The exchange before round `round_`.
+  constexpr void show() {
+    if (here_[input].window == position::on_stage)
+      for (int c = 0; c < peers_->size(); ++c)
+        if (c != peers_->rank())
+          copy(row(peers_->rank(), c, round_), at_.input + offset(c) + begin(), in_round(c), false);
+    position* const board = peers_->template board<position>();
+    for (int which : {input, output}) board[which] = here_[which];
     peers_->publish(*called_);
-    stage_ = stage::meet;
+    next_ = 0;
   }
 
   constexpr bool all_read() {
@@ -107,15 +120,18 @@ class direct_operation {
     return true;
   }
 
-  // Whether every rank can do its part. All ranks look at the same boards, so all say the same.
-  constexpr bool all_mapped() const {
-    if (!anyone_can_lift) return false;
-    for (int peer = 0; peer < peers_->size(); ++peer) {
-      position const* const its = peers_->template try_read<position>(peer);
-      if (whole_input(What) && its[input].window == 0) return false;    // everyone reads its chunk of my input
-      if (whole_output(What) && its[output].window == 0) return false;  // everyone writes its chunk of my output
-    }
-    return true;
+  // All ranks look at the same boards, so all choose the same.
+  constexpr void agree() {
+    for (int peer = 0; peer < peers_->size(); ++peer)
+      for (int which : {input, output}) {
+        auto const window = peers_->template try_read<position>(peer)[which].window;
+        if (needed[which] && window == 0) route_ = route::ring;
+        if (window == position::on_stage && route_ == route::direct) route_ = route::staged;
+      }
+    if (!anyone_can_lift) route_ = route::ring;
+    if (route_ == route::direct) row_ = at_.chunks.longest();
+    rounds_ = row_ == 0 ? 1 : static_cast<int>((at_.chunks.longest() + row_ - 1) / row_);
+    if (rounds_ == 0) rounds_ = 1;
   }
 
   static constexpr void copy(element* to, element const* from, std::size_t n, bool far) {
@@ -125,7 +141,8 @@ class direct_operation {
   // One shot: everything that I need stands on the boards.
   constexpr void compute() {
     if constexpr (What == collective::all_gather) {
-      for (int r = 0; r < peers_->size(); ++r) land(input_of(r), at_.output + offset(r), length(r));
+      for (int r = 0; r < peers_->size(); ++r)
+        land(peers_->template try_read<element>(r), at_.output + offset(r), length(r));
     } else if constexpr (What == collective::reduce_scatter) {
       reduce(peers_->rank(), 0, length(peers_->rank()), at_.output, false);
     } else {
@@ -133,29 +150,35 @@ class direct_operation {
     }
   }
 
-  // Two exchanges: I compute my chunk, a block at a time, and hand each block out while the cache has it. A block of a
-  // large result is made aside, and stored past the caches in every output, mine too.
-  // False when a fault ended it before.
+  // Between two exchanges: I compute my part of the round, a block at a time, and hand each block out while the cache has
+  // it, or put it on my stage, for those to collect whose output I cannot reach. A block of a large result is made aside,
+  // and stored past the caches in every output, mine too. False when a fault ended it before.
   constexpr bool pass() {
     if (!peers_->enter()) return false;
     int const me = peers_->rank();
     bool whole = true;
-    bool const far = at_.chunks.count * sizeof(element) >= larger_than_caches;
     constexpr std::size_t block = elements_in(8192);
     scratch<element, block> aside;
-    for (std::size_t begin = 0; whole && begin < length(me); begin += block) {
-      std::size_t const n = length(me) - begin < block ? length(me) - begin : block;
+    for (std::size_t i = 0; whole && i < in_round(me); i += block) {
+      std::size_t const n = in_round(me) - i < block ? in_round(me) - i : block;
+      std::size_t const first = begin() + i, home = offset(me) + first;
       if constexpr (What == collective::reduce_scatter) {
-        reduce(me, begin, n, at_.output + begin, far);
+        reduce(me, first, n, at_.output + first, far());
       } else {
-        std::size_t const home = offset(me) + begin;
-        element* const made = far ? aside.data() : at_.output + home;
+        bool const streams = far() && !in_place();
+        element* const made = streams ? aside.data() : at_.output + home;
         if constexpr (What == collective::all_gather)
-          land(at_.input + begin, made, n);
+          land(at_.input + first, made, n);
         else
-          reduce(me, begin, n, made, false);
-        for (int k = far ? 0 : 1; k < peers_->size(); ++k)  // not all to rank 0 first
-          copy(memory((me + k) % peers_->size(), output) + home, made, n, far);
+          reduce(me, first, n, made, false);
+        if (streams) copy(at_.output + home, made, n, true);
+        for (int k = 1; k < peers_->size(); ++k) {  // not all to rank 0 first
+          int const peer = (me + k) % peers_->size();
+          position const where = peers_->template try_read<position>(peer)[output];
+          if (where.window != position::on_stage)
+            copy(peers_->template at<element>(peer, where) + home, made, n, far());
+        }
+        if (route_ == route::staged) copy(row(me, me, round_) + i, made, n, false);
       }
       whole = !peers_->broken();  // whoever has failed waits until nobody is at its buffers
     }
@@ -163,36 +186,63 @@ class direct_operation {
     return whole;
   }
 
+  // The others' results of a round, from their stages.
+  constexpr void collect(int round) {
+    for (int k = 1; k < peers_->size(); ++k) {
+      int const peer = (peers_->rank() + k) % peers_->size();
+      copy(at_.output + offset(peer) + begin(round), row(peer, peer, round), in_round(peer, round),
+           far() && !in_place());
+    }
+  }
+
   // Adds up all contributions to part of a chunk in the order in which a ring would: rank c+1 first, rank c, the chunk's
   // owner, last. So the choice of algorithm never changes the bits.
-  constexpr void reduce(int chunk, std::size_t begin, std::size_t count, element* result, bool far) const {
+  constexpr void reduce(int chunk, std::size_t first, std::size_t count, element* result, bool far) const {
     using wire = typename Arithmetic::wire;
     constexpr std::size_t block = elements_in(4096);  // partial sums stay in the first-level cache
     int const size = peers_->size();
     scratch<wire, block> partial;
     for (std::size_t i = 0; i < count; i += block) {
       std::size_t const n = count - i < block ? count - i : block;
-      auto contribution = [&](int k) { return input_of((chunk + k) % size) + offset(chunk) + begin + i; };
+      auto of = [&](int k) { return contribution((chunk + k) % size, chunk, first + i); };
       wire const* sum = nullptr;
       int k = 1;
       if constexpr (std::is_same_v<element, wire> && !Arithmetic::lifts)
-        if (size > 1) sum = contribution(k++);  // as it is: nothing to compute
+        if (size > 1) sum = of(k++);  // as it is: nothing to compute
       for (; k <= size; ++k, sum = partial.data())
-        combine(this_thread{}, k < size ? partial.data() : nullptr, k < size ? nullptr : result + i, sum,
-                contribution(k), n, how_, k == size, far);
+        combine(this_thread{}, k < size ? partial.data() : nullptr, k < size ? nullptr : result + i, sum, of(k), n,
+                how_, k == size, far);
     }
   }
   constexpr void land(element const* from, element* to, std::size_t n) const {
     combine(this_thread{}, static_cast<typename Arithmetic::wire*>(nullptr), to,
             static_cast<typename Arithmetic::wire const*>(nullptr), from, n, how_, true);
   }
-  constexpr element* memory(int peer, int which) const {
-    return peers_->template at<element>(peer, peers_->template try_read<position>(peer)[which]);
+  // A rank's input to part of a chunk: on its board, on its stage, or where its board says.
+  constexpr element const* contribution(int peer, int chunk, std::size_t first) const {
+    if (route_ == route::one_shot) return peers_->template try_read<element>(peer) + offset(chunk) + first;
+    if (peer == peers_->rank()) return at_.input + offset(chunk) + first;
+    position const where = peers_->template try_read<position>(peer)[input];
+    if (where.window == position::on_stage) return row(peer, chunk, round_) + (first - begin());
+    return peers_->template at<element>(peer, where) + offset(chunk) + first;
   }
-  // The whole input of a rank: on its board, or where its board says.
-  constexpr element const* input_of(int peer) const {
-    return route_ == route::one_shot ? peers_->template try_read<element>(peer) : memory(peer, input);
+  // The place of a chunk's part in a round on a rank's stage.
+  constexpr element* row(int peer, int chunk, int round) const {
+    auto const at = static_cast<std::size_t>((round % 2) * peers_->size() + chunk);
+    return peers_->template stage<element>(peer) + at * row_;
   }
+  // Where, in each chunk, a round begins, and how many elements of a chunk are in it.
+  constexpr std::size_t begin(int round) const { return static_cast<std::size_t>(round) * row_; }
+  constexpr std::size_t begin() const { return begin(round_); }
+  constexpr std::size_t in_round(int chunk, int round) const {
+    std::size_t const left = length(chunk) - (begin(round) < length(chunk) ? begin(round) : length(chunk));
+    return left < row_ ? left : row_;
+  }
+  constexpr std::size_t in_round(int chunk) const { return in_round(chunk, round_); }
+  // Then what is written has just been read, and stands in the cache.
+  constexpr bool in_place() const { return What == collective::all_reduce && at_.input == at_.output; }
+  constexpr bool far() const { return at_.chunks.count * sizeof(element) >= larger_than_caches; }
+
   // Room for values. In bytes where a type has no default constructor: it is copied to, as everywhere.
   template <class V, std::size_t N>
   struct scratch {
@@ -215,9 +265,12 @@ class direct_operation {
   buffers<element> at_;
   Arithmetic how_;
   call const* called_;
+  selection select_;
   std::uint64_t digest_ = 0;
+  position here_[2];
+  std::size_t row_ = 0;          // elements of each chunk in a round
+  int round_ = -1, rounds_ = 1;  // -1: has not come
   int next_ = 0, differs_ = -1;
-  stage stage_ = stage::come;
   ringlet::route route_ = route::direct;
 };
 

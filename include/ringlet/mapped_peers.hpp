@@ -11,6 +11,8 @@ namespace ringlet {
 
 /// Where some memory lies in what a rank has offered to others, as a value that can be sent to them.
 struct position {
+  /// The window of memory that others cannot reach, but whose elements they find on the rank's stage.
+  static constexpr std::uint64_t on_stage = ~std::uint64_t{0};
   std::uint64_t window = 0;  ///< which of the rank's windows, counted from 1; 0: in none, others cannot reach it
   std::uint64_t offset = 0;  ///< bytes from the window's start
 };
@@ -28,6 +30,9 @@ struct position {
 /// here. Located memory may be read and written by others between an exchange before and an exchange after, within
 /// `enter()` and `leave()`. `enter()` is false when a fault is known: then stay out. Who has failed waits, before it lets
 /// its buffers go, until no peer is within; so whoever is within looks at `broken()` now and then.
+///
+/// `stage<T>(peer)` is memory of that rank's, `stage_bytes()` long and aligned to 128, which all can reach: a rank writes to
+/// its own, and others read it; exchanges order that. With 0 bytes there is none, and the pointer means nothing.
 ///
 /// @code
 /// template <ringlet::mapped_peers<char> M>
@@ -50,6 +55,8 @@ concept mapped_peers = requires(M& m, int peer, call const& c, T const* p, std::
   { m.called(peer) } -> std::same_as<call const&>;
   { m.locate(p, bytes) } -> std::same_as<position>;
   { m.template at<T>(peer, where) } -> std::same_as<T*>;
+  { m.stage_bytes() } -> std::same_as<std::size_t>;
+  { m.template stage<T>(peer) } -> std::same_as<T*>;
   { m.enter() } -> std::same_as<bool>;
   { m.leave() } -> std::same_as<void>;
   { m.broken() } -> std::same_as<bool>;

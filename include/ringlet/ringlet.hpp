@@ -15,6 +15,7 @@
 #include "ringlet/element.hpp"
 #include "ringlet/reduction.hpp"
 #include "ringlet/worker.hpp"
+#include "ringlet/selection.hpp"
 
 // Contracts: what operations ask of transports, and no more.
 #include "ringlet/call.hpp"
@@ -55,5 +56,7 @@
 
 // Not included, for not every program wants them, or has what they need. Pictures of schedules:
 //   ringlet/draw.hpp
+// What ringlet-perf has found to be fastest on a machine:
+//   ringlet/tuning_file.hpp
 // Ranks that torchrun, Open MPI, MPICH or Slurm have started (needs Asio):
 //   ringlet/bootstrap/from_environment.hpp

@@ -29,7 +29,7 @@ using ringlet::status;
 using element = std::uint32_t;  // wraps around, so that sums are exact, and no contribution can hide
 
 constexpr element guard = 0xa5a5a5a5, used = 0xdeaddead;
-constexpr std::size_t guards = 4, most_polls = 400'000;
+constexpr std::size_t guards = 4, most_polls = 4'000'000;
 
 enum class mishap {
   none,
@@ -105,21 +105,24 @@ class trial {
     bool broken[16] = {};
     std::copy(broken, broken + 16, broken_);
     boards_.of.resize(plan_.ranks);
+    boards_.stage_lines = d.below(3) * 2 * plan_.ranks;
+    boards_.stages.resize(plan_.ranks * boards_.stage_lines);
+    bool const all_reach_all = d.one_in(2);
     for (std::size_t i = 0; i < plan_.ranks * plan_.lanes; ++i)
       queues_.push_back(std::make_unique<model::moody_queue>(d, plan_.slots, plan_.temper));
     for (std::size_t r = 0; r < plan_.ranks; ++r) {
       ranks_.push_back(std::make_unique<member>());
       for (std::size_t lane = 0; lane < plan_.lanes; ++lane)
         ranks_[r]->links.emplace_back(queue(r, lane), queue((r + plan_.ranks - 1) % plan_.ranks, lane), broken_[r]);
-      ranks_[r]->peers.emplace(static_cast<int>(r), boards_, d, plan_.temper, !d.one_in(16), broken_[r]);
+      ranks_[r]->peers.emplace(static_cast<int>(r), boards_, d, plan_.temper, all_reach_all || d.one_in(2), broken_[r]);
     }
     for (std::size_t k = 0; k < plan_.operations; ++k) {
       std::size_t const depth = d.between(1, plan_.slots - 1);
       std::size_t const widest = model::moody_queue::slot_bytes / sizeof(typename arith::wire);
-      works_.push_back({d.one_in(8) ? 0 : d.below(d.one_in(4) ? 80 : 20),
+      works_.push_back({d.one_in(8) ? 0 : d.below(d.one_in(4) ? 200 : 20),
                         {d.between(1, widest), depth},
                         d.one_in(2),
-                        d.below(3) * 64,
+                        {d.below(3) * 64, d.one_in(4) ? 100U : 4096U},
                         {}});
     }
   }
@@ -144,7 +147,7 @@ class trial {
     std::size_t count;
     ringlet::pipelining pipe;
     bool in_place;
-    std::size_t one_shot_bytes;
+    ringlet::selection select;
     std::optional<ringlet::route> route;
   };
   // One rank's part in it.
@@ -212,7 +215,7 @@ class trial {
     p.called.count = w.count;
     if (plan_.fault == mishap::disagrees && r == plan_.victim && k == plan_.strange) p.called.element = 1;
     if (plan_.mapped)
-      p.meeting.emplace(*m.peers, buffers(p, w), how(r), p.called, w.one_shot_bytes);
+      p.meeting.emplace(*m.peers, buffers(p, w), how(r), p.called, w.select);
     else
       make_rings(r, p, w, &p.called);
   }

@@ -11,7 +11,7 @@
 
 namespace model {
 
-/// The boards of all ranks: two each, as in shared memory.
+/// The boards of all ranks, two each as in shared memory, and their stages.
 struct moody_boards {
   struct board {
     std::uint64_t exchange = 0;
@@ -23,6 +23,12 @@ struct moody_boards {
     board two[2];
   };
   std::vector<pair> of;  // by rank
+  // Every rank's stage, one after the other: lines, so that they are aligned.
+  struct alignas(128) line {
+    std::byte bytes[128];
+  };
+  std::size_t stage_lines = 0;
+  std::vector<line> stages;
 };
 
 /// Peers in the memory of one thread, which see what others have published when they like, and hold everyone to the
@@ -70,6 +76,11 @@ class moody_peers {
   T* at(int, ringlet::position where) const {
     expect(where.window != 0, "memory is used that nobody can reach");
     return reinterpret_cast<T*>(where.offset);
+  }
+  std::size_t stage_bytes() const { return 128 * all_->stage_lines; }
+  template <class T>
+  T* stage(int peer) const {
+    return reinterpret_cast<T*>(all_->stages.data() + static_cast<std::size_t>(peer) * all_->stage_lines);
   }
   bool enter() { return !*broken_; }
   void leave() {}

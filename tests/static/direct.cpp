@@ -14,18 +14,27 @@ using symbolic::verdict;
 template <class T>
 struct meeting_place {
   std::size_t n, count;
-  array<T> boards;
+  array<T> boards, stages;
   array<position> positions;
   array<std::size_t> published;
   array<call> calls;
   constexpr meeting_place(std::size_t size, std::size_t elements)
-      : n(size), count(elements), boards(2 * size * elements), positions(4 * size), published(size), calls(size) {}
+      : n(size),
+        count(elements),
+        boards(2 * size * elements),
+        stages(size * stage_elements()),
+        positions(4 * size),
+        published(size),
+        calls(size) {}
+  // Two halves with one row of 128 bytes for each chunk.
+  constexpr std::size_t stage_elements() const { return 2 * n * 128 / sizeof(T); }
 };
 template <class T>
 struct peers {
   meeting_place<T>* at_;
   int rank_;
-  T *in, *out;  // of all ranks
+  T *in, *out;               // of all ranks
+  bool hides_in, hides_out;  // from the others
   std::size_t exchange = 0;
 
   constexpr int rank() const { return rank_; }
@@ -59,13 +68,19 @@ struct peers {
   constexpr position locate(T const* p, std::size_t) {
     std::size_t const begin = static_cast<std::size_t>(rank_) * at_->count;
     for (std::size_t i : {begin, begin + partition{at_->count, at_->n}.offset(static_cast<std::size_t>(rank_))}) {
-      if (p == in + i) return {1, i};
-      if (p == out + i) return {2, i};
+      if (p == in + i) return {hides_in ? 0U : 1U, i};
+      if (p == out + i) return {hides_out ? 0U : 2U, i};
     }
     return {};
   }
+  constexpr std::size_t stage_bytes() const { return at_->stage_elements() * sizeof(T); }
+  template <class U>
+  constexpr U* stage(int peer) const {
+    return at_->stages.data() + static_cast<std::size_t>(peer) * at_->stage_elements();
+  }
   template <class U>
   constexpr U* at(int, position where) {
+    if (where.window != 1 && where.window != 2) throw "memory is used that nobody can reach";
     return (where.window == 1 ? in : out) + where.offset;
   }
   constexpr bool enter() { return true; }
@@ -74,9 +89,13 @@ struct peers {
 };
 static_assert(mapped_peers<peers<int>, int>);
 
+// Whose memory is out of reach: nobody's, everybody's, that of some, only what they read, only what they write.
+enum class hidden { nothing, everything, of_odd_ranks, inputs, outputs };
+
 // Runs a direct operation among n ranks; then `look(output of a rank, rank)` must hold for all.
 template <collective What, class Op, class T, class Fill, class Look>
-constexpr bool direct(int size, std::size_t count, bool in_place, std::size_t one_shot_bytes, Fill fill, Look look) {
+constexpr bool direct(int size, std::size_t count, bool in_place, selection select, hidden out_of_reach, Fill fill,
+                      Look look) {
   auto const n = static_cast<std::size_t>(size);
   partition const chunks{count, n};
   // One element more, so that even empty buffers have addresses that differ.
@@ -90,16 +109,22 @@ constexpr bool direct(int size, std::size_t count, bool in_place, std::size_t on
   T* const results = in_place ? in.data() : out.data();
   for (std::size_t r = 0; r < n; ++r) {
     for (std::size_t i = 0; i < count; ++i) in[r * count + i] = fill(r, i);
-    all[r] = {&place, static_cast<int>(r), in.data(), out.data()};
+    bool const all_of_it = out_of_reach == hidden::everything || (out_of_reach == hidden::of_odd_ranks && r % 2 != 0);
+    all[r] = {&place,
+              static_cast<int>(r),
+              in.data(),
+              out.data(),
+              all_of_it || out_of_reach == hidden::inputs,
+              all_of_it || out_of_reach == hidden::outputs};
   }
   for (std::size_t r = 0; r < n; ++r) {
     std::size_t const mine = chunks.offset(r);
     buffers<T> const at{in.data() + r * count + (whole_input(What) ? 0 : mine),
                         results + r * count + (whole_output(What) ? 0 : mine), chunks};
-    ops[r] = new operation(all[r], at, arithmetic<T, Op>(Op{}, size), c, one_shot_bytes);
+    ops[r] = new operation(all[r], at, arithmetic<T, Op>(Op{}, size), c, select);
   }
   bool good = true;
-  for (int sweep = 0; sweep < 4; ++sweep)
+  for (std::size_t sweep = 0; sweep < 4 + chunks.longest() * sizeof(T) / 128; ++sweep)
     for (std::size_t r = n; r-- > 0;)
       if (!ready[r] && ops[r]->poll() == status::ready) {
         ready[r] = true;
@@ -111,6 +136,15 @@ constexpr bool direct(int size, std::size_t count, bool in_place, std::size_t on
   }
   return good;
 }
+
+// On boards, in each other's memory, by way of stages.
+struct way {
+  selection select;
+  hidden out_of_reach;
+};
+constexpr selection small{.one_shot_bytes = 1 << 20}, large{.one_shot_bytes = 0};
+constexpr way ways[] = {{small, hidden::nothing},      {large, hidden::nothing}, {large, hidden::everything},
+                        {large, hidden::of_odd_ranks}, {large, hidden::inputs},  {large, hidden::outputs}};
 
 // 1. The order of addition: an operator that is neither associative nor commutative, though it claims to be. ---------
 
@@ -134,14 +168,16 @@ constexpr bool same_bits(int n, std::size_t count) {
     return true;
   };
   for (bool in_place : {false, true})
-    for (std::size_t one_shot_bytes : {std::size_t{0}, std::size_t{1} << 20})
-      good = good && direct<What, op, T>(n, count, in_place, one_shot_bytes, odd, same);
+    for (auto [select, out_of_reach] : ways)
+      good = good && direct<What, op, T>(n, count, in_place, select, out_of_reach, odd, same);
   return good;
 }
 static_assert(same_bits<all_reduce>(1, 3) && same_bits<all_reduce>(2, 9) && same_bits<all_reduce>(3, 2));
 static_assert(same_bits<all_reduce>(5, 23) && same_bits<all_reduce>(8, 40));
+static_assert(same_bits<all_reduce>(3, 3 * 32 * 3 - 1));  // three rounds of stages, the last one short
 static_assert(same_bits<reduce_scatter>(1, 3) && same_bits<reduce_scatter>(2, 9) && same_bits<reduce_scatter>(5, 23));
 static_assert(same_bits<all_gather>(1, 3) && same_bits<all_gather>(2, 9) && same_bits<all_gather>(5, 23));
+static_assert(same_bits<reduce_scatter>(3, 280) && same_bits<all_gather>(3, 280));
 
 // 2. Every contributor once. -----------------------------------------------------------------------------------------
 
@@ -159,8 +195,8 @@ constexpr bool complete(int n, std::size_t count) {
     return true;
   };
   for (bool in_place : {false, true})
-    for (std::size_t one_shot_bytes : {std::size_t{0}, std::size_t{1} << 20})
-      if (!direct<What, op, T>(n, count, in_place, one_shot_bytes, fill, look)) return false;
+    for (auto [select, out_of_reach] : ways)
+      if (!direct<What, op, T>(n, count, in_place, select, out_of_reach, fill, look)) return false;
   return true;
 }
 template <collective... What>

@@ -31,12 +31,17 @@ struct archetype {
   constexpr T* at(int, position where) {
     return board_ + where.offset;
   }
+  constexpr std::size_t stage_bytes() { return sizeof stage_; }
+  template <std::same_as<char> T>
+  constexpr T* stage(int) {
+    return stage_;
+  }
   constexpr bool enter() { return true; }
   constexpr void leave() {}
   constexpr bool broken() { return false; }
 
  private:
-  char board_[8] = {};
+  char board_[8] = {}, stage_[8] = {};
   call called_;
   bool published_ = false;
 };
@@ -94,6 +99,13 @@ struct without_at : archetype {
   template <class T>
   T* at(int, position) = delete;
 };
+struct without_stage_bytes : archetype {
+  std::size_t stage_bytes() = delete;
+};
+struct without_stage : archetype {
+  template <class T>
+  T* stage(int) = delete;
+};
 struct without_broken : archetype {
   bool broken() = delete;
 };
@@ -101,6 +113,7 @@ template <class... M>
 constexpr bool none = (!mapped_peers<M, char> && ...);
 static_assert(none<without_rank, without_size, without_board_bytes, without_board, without_publish, without_try_read>);
 static_assert(none<without_digest, without_called, without_locate, without_at, without_broken>);
+static_assert(none<without_stage_bytes, without_stage>);
 
 struct rank_is_unsigned : archetype {
   unsigned rank();

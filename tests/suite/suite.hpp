@@ -51,6 +51,7 @@ std::vector<ringlet::connect_options<X>> shapes() {
     all.push_back(tests::with_slots<X>(2, 128));
     all.push_back(tests::with_slots<X>(3, 128, 2));
     all.push_back(tests::with_slots<X>(5, 256, 3));
+    all.push_back(tests::with_stage<X>(4096));
   }
   return all;
 }

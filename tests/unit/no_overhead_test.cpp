@@ -121,14 +121,17 @@ void all_collectives(both_ranks<X>& r, std::size_t count) {
   watched = false;
 }
 
-// One shot, direct, and in a ring of many rounds.
-template <class F>
-void over_all_algorithms(F&& f) {
-  both_ranks<ringlet::in_process> threads({});
-  both_ranks<ringlet::shared_memory> slots(with_slots<ringlet::shared_memory>(3, 1024, 2));
-  for (std::size_t count : {0, 3, 1'000, 20'000})
-    f([&] { all_collectives(threads, count); }), f([&] { all_collectives(slots, count); });
-}
+// One shot, direct, in stages and in a ring, of many rounds both.
+struct all_routes {
+  both_ranks<ringlet::in_process> threads{{}};
+  both_ranks<ringlet::shared_memory> stages{tests::with_stage<ringlet::shared_memory>(8192)};
+  both_ranks<ringlet::shared_memory> slots{tests::with_slots<ringlet::shared_memory>(3, 1024, 2)};
+
+  void run() {
+    for (std::size_t count : {0, 3, 1'000, 20'000})
+      all_collectives(threads, count), all_collectives(stages, count), all_collectives(slots, count);
+  }
+};
 
 [[noreturn]] void say_and_end(int, siginfo_t* info, void*) {
   char text[] = "system call 000\n";
@@ -172,7 +175,7 @@ TEST_CASE("the counters count") {
 
 TEST_CASE("an operation allocates nothing and locks nothing, from its start to its end") {
   allocations = locks = 0;
-  over_all_algorithms([](auto&& run) { run(); });
+  all_routes().run();
   CHECK(allocations == 0);
   CHECK(locks == 0);
 }
@@ -182,12 +185,10 @@ TEST_CASE("an operation that need not wait makes no system call") {
   auto ends_well = [](bool call_one) {
     pid_t const child = ::fork();
     if (child == 0) {
-      both_ranks<ringlet::in_process> threads({});
-      both_ranks<ringlet::shared_memory> slots(with_slots<ringlet::shared_memory>(3, 1024, 2));
-      for (std::size_t count : {3, 1'000, 20'000})
-        all_collectives(threads, count), all_collectives(slots, count);  // memory is there
+      all_routes all;
+      all.run();  // memory is there
       forbid_system_calls();
-      for (std::size_t count : {3, 1'000, 20'000}) all_collectives(threads, count), all_collectives(slots, count);
+      all.run();
       if (call_one) ::syscall(SYS_getppid);
       ::_exit(0);
     }

@@ -33,11 +33,14 @@ struct segment_settings {
   std::size_t lanes = 1;
   /// The largest input, in bytes, that travels on a board; a multiple of 128, at least 128.
   std::size_t board_bytes = std::size_t{32} << 10;
+  /// Memory of each rank, in bytes, by which the others reach what is in ordinary memory; a multiple of 128, or 0.
+  std::size_t stage_bytes = std::size_t{1} << 20;
 
   /// The settings as the text that ranks compare.
   std::string describe() const {
     return "slots=" + std::to_string(slots) + " slot_bytes=" + std::to_string(slot_bytes) +
-           " lanes=" + std::to_string(lanes) + " board_bytes=" + std::to_string(board_bytes);
+           " lanes=" + std::to_string(lanes) + " board_bytes=" + std::to_string(board_bytes) +
+           " stage_bytes=" + std::to_string(stage_bytes);
   }
   /// @throws error(errc::invalid_argument) naming the value that cannot work
   void check() const {
@@ -51,6 +54,8 @@ struct segment_settings {
     if (lanes < 1 || lanes > 16) refuse("lanes", lanes, "1 to 16");
     if (board_bytes == 0 || board_bytes % interference != 0 || board_bytes > most)
       refuse("board_bytes", board_bytes, "a multiple of 128 up to 1 GiB");
+    if (stage_bytes % interference != 0 || stage_bytes > most)
+      refuse("stage_bytes", stage_bytes, "a multiple of 128 up to 1 GiB, or 0");
   }
 };
 
@@ -98,9 +103,7 @@ class segment_peers {
   };
 
   /// Bytes of one rank's segment.
-  static std::size_t segment_bytes(segment_settings const& s) {
-    return sizeof(header) + 2 * board_stride(s) + s.lanes * lane_stride(s);
-  }
+  static std::size_t segment_bytes(segment_settings const& s) { return stage_offset(s) + s.stage_bytes; }
 
   segment_peers(segment_peers const&) = delete;
 
@@ -139,6 +142,11 @@ class segment_peers {
   int rank() const { return rank_; }
   int size() const { return size_; }
   std::size_t board_bytes() const { return settings_.board_bytes; }
+  std::size_t stage_bytes() const { return settings_.stage_bytes; }
+  template <class T>
+  T* stage(int peer) const {
+    return reinterpret_cast<T*>(segment(peer) + stage_offset(settings_));
+  }
   template <class T>
   T* board() {
     return reinterpret_cast<T*>(&board_of(rank_, exchange_ + 1) + 1);
@@ -230,6 +238,9 @@ class segment_peers {
   };
 
   static std::size_t board_stride(segment_settings const& s) { return s.board_bytes + interference; }
+  static std::size_t stage_offset(segment_settings const& s) {
+    return sizeof(header) + 2 * board_stride(s) + s.lanes * lane_stride(s);
+  }
   static std::size_t lane_stride(segment_settings const& s) {
     return sizeof(lane_header) + slot_ring<>::bytes(s.slots, s.slot_bytes);
   }

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../timing.hpp"
+#include "options.hpp"
+#include "ringlet/all_reduce.hpp"
+#include "ringlet/communicator.hpp"
+#include "ringlet/store.hpp"
+#include "ringlet/transport/shared_memory.hpp"
+#include "ringlet/tuning_file.hpp"
+
+namespace perf {
+
+/// Says which route each size takes, and why.
+inline void explain(options const& o) {
+  ringlet::segment_settings const& s = o.segment;
+  std::printf("# ranks: %d memory: %s %s\n#\n", o.ranks, o.allocated ? "allocated" : "ordinary",
+              o.select.describe().c_str());
+  std::printf("# %12s  %-8s  why\n", "size", "route");
+  for (std::size_t bytes = o.least; bytes <= o.most; bytes = o.next(bytes)) {
+    bool const in_reach = o.allocated || o.transport == "in_process";
+    std::size_t const part = (bytes + static_cast<std::size_t>(o.ranks) - 1) / static_cast<std::size_t>(o.ranks);
+    bool const mapped = in_reach || o.transport == "shared_memory";
+    std::size_t const input = o.collective == "all_gather" ? part : bytes;
+    auto const route =
+        mapped ? o.select.choose(input, bytes, in_reach, s.board_bytes, s.stage_bytes) : ringlet::route::ring;
+    std::string why;
+    switch (route) {
+      case ringlet::route::one_shot:
+        why = "a rank's input, " + std::to_string(input) + " B, is at most one_shot_bytes";
+        break;
+      case ringlet::route::direct: why = "all ranks can reach this memory"; break;
+      case ringlet::route::staged: why = "at most staged_bytes, and out of the others' reach"; break;
+      case ringlet::route::ring:
+        why = !mapped ? "ranks of this transport share no memory" : "above staged_bytes, and out of the others' reach";
+    }
+    std::printf("  %12zu  %-8s  %s\n", bytes, ringlet::to_string(route), why.c_str());
+  }
+}
+
+/// What two routes took at one size.
+struct contest {
+  std::size_t bytes;
+  double first, second;  ///< seconds
+};
+
+/// The bound below which the first route is to be taken: the one that loses least, over all sizes, against the better of
+/// the two at each.
+inline std::size_t bound(std::vector<contest> const& all) {
+  std::size_t best = 0;
+  double least = HUGE_VAL;
+  for (std::size_t i = 0; i <= all.size(); ++i) {
+    double lost = 0;
+    for (std::size_t k = 0; k < all.size(); ++k)
+      lost += std::log((k < i ? all[k].first : all[k].second) / std::min(all[k].first, all[k].second));
+    if (lost < least) least = lost, best = i == 0 ? 0 : all[i - 1].bytes;
+  }
+  return best;
+}
+
+/// Puts the selection for so many ranks into a file, in the place of what it says of that number.
+inline void write_line(std::string const& file, int ranks, ringlet::selection const& s) {
+  std::string const mine = "ranks=" + std::to_string(ranks) + " ";
+  std::string text;
+  std::ifstream from(file);
+  for (std::string line; std::getline(from, line);)
+    if (line.rfind(mine, 0) != 0) text += line + "\n";
+  std::ofstream(file) << text << mine << s.describe() << "\n";
+}
+
+/// Finds the selection for this machine and number of ranks, and writes it into the file's line for that number. All ranks
+/// call it; rank 0 says what it does.
+/// @tparam S the store
+template <ringlet::store S>
+int tune(ringlet::bootstrap<S> who, options const& o) {
+  auto const forced = [&](char const* name, ringlet::selection s) {
+    ringlet::connect_options<ringlet::shared_memory> how;
+    static_cast<ringlet::segment_settings&>(how.transport) = o.segment;
+    how.select = s;
+    ringlet::prefixed store(who.store, name);
+    return ringlet::connect<ringlet::shared_memory>(ringlet::bootstrap<decltype(store)>{who.rank, who.size, store},
+                                                    how);
+  };
+  std::size_t const all = ~std::size_t{0};
+  auto shot = forced("one-shot/", {all, 0}), staged = forced("staged/", {0, all}), ring = forced("ring/", {0, 0});
+
+  auto const time = [&](auto& comm, std::vector<float>& x) {
+    int const calls = static_cast<int>(std::clamp<std::size_t>((std::size_t{4} << 20) / (4 * x.size()), 2, 500));
+    ringlet::all_reduce(comm, x, ringlet::maximum{});
+    double seconds = seconds_of(calls, [&] { ringlet::all_reduce(comm, x); });
+    ringlet::all_reduce(comm, std::span(&seconds, 1), ringlet::maximum{});
+    return seconds;
+  };
+  // In turn, so that what else the machine does meets both; medians.
+  auto const compare = [&](auto& first, auto& second, std::size_t least, std::size_t most) {
+    std::vector<contest> found;
+    for (std::size_t bytes = least; bytes <= most; bytes *= 2) {
+      std::vector<double> a, b;
+      std::vector<float> x(bytes / sizeof(float));
+      for (int round = 0; round < 9; ++round) a.push_back(time(first, x)), b.push_back(time(second, x));
+      found.push_back({bytes, median(a), median(b)});
+      if (who.rank == 0)
+        std::printf("  %12zu  %10.2f  %10.2f\n", bytes, 1e6 * found.back().first, 1e6 * found.back().second),
+            std::fflush(stdout);
+    }
+    return found;
+  };
+
+  if (who.rank == 0) std::printf("# %12s  %10s  %10s  (us)\n", "size", "one-shot", "staged");
+  ringlet::selection best;
+  best.one_shot_bytes = bound(compare(shot, staged, 1024, o.segment.board_bytes));
+  if (who.rank == 0) std::printf("# %12s  %10s  %10s  (us)\n", "size", "staged", "ring");
+  best.staged_bytes = bound(compare(staged, ring, std::size_t{64} << 10, o.most));
+  if (who.rank == 0) {
+    write_line(o.tune, who.size, best);
+    std::printf("# %s: ranks=%d %s\n", o.tune.c_str(), who.size, best.describe().c_str());
+  }
+  return 0;
+}
+
+}  // namespace perf

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace ringlet {
+
+/// How an operation among ranks that share memory goes. All give the same bits.
+enum class route : std::uint8_t {
+  one_shot,  ///< input travels on the boards; each rank computes all that it needs, and that is all
+  direct,    ///< each rank computes its chunk in the others' memory, which must be within reach, and writes it there
+  staged,    ///< the same in rounds, by way of memory that is within reach
+  ring,      ///< slices through slots, from neighbour to neighbour
+};
+
+/// The route's name.
+constexpr char const* to_string(route r) {
+  constexpr char const* names[] = {"one-shot", "direct", "staged", "ring"};
+  return names[static_cast<int>(r)];
+}
+
+/// Which route an operation takes: a pure function of what all ranks know. The bounds are compared between ranks when they
+/// connect. The defaults suit machines of the kind that README.md measures; `ringlet-perf --tune` fits them to another one
+/// (tuning_file.hpp).
+struct selection {
+  /// The largest input of a rank, in bytes, that goes in one shot. Boards may be smaller: then that is the bound.
+  std::size_t one_shot_bytes = std::size_t{16} << 10;
+  /// The largest whole buffer, in bytes, that is staged when it is out of reach.
+  std::size_t staged_bytes = std::size_t{4} << 20;
+
+  friend bool operator==(selection const&, selection const&) = default;
+
+  /// @param input bytes of one rank's input; of the longest, where they differ
+  /// @param whole bytes of the whole buffer
+  /// @param in_reach whether all ranks can reach all memory that the operation needs
+  /// @param board, stage bytes of a rank's board and stage
+  constexpr route choose(std::size_t input, std::size_t whole, bool in_reach, std::size_t board,
+                         std::size_t stage) const {
+    if (input <= one_shot_bytes && input <= board) return route::one_shot;
+    if (in_reach) return route::direct;
+    return whole <= staged_bytes && stage != 0 ? route::staged : route::ring;
+  }
+
+  /// The bounds as the text that ranks compare, and that files hold: `one_shot_bytes=16384 staged_bytes=4194304`.
+  std::string describe() const {
+    return "one_shot_bytes=" + std::to_string(one_shot_bytes) + " staged_bytes=" + std::to_string(staged_bytes);
+  }
+};
+
+}  // namespace ringlet
