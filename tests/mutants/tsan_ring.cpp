@@ -31,14 +31,20 @@ void until(Poll poll) {
     if (std::chrono::steady_clock::now() > end) throw std::logic_error("no end");
 }
 
+// Threads that reach each other's stages, but not what their callers give them.
+struct apart : ringlet::in_process {
+  using in_process::in_process;
+  ringlet::position locate(void const*, std::size_t) const { return {}; }
+};
+
 // `f(communicator, input, output)` on so many threads, a hundred times; the output must then be the sum of the inputs.
-template <class F>
+template <class X = ringlet::in_process, class F>
 bool all_sum(int ranks, std::size_t count, F f) {
   auto const rank = [&](auto who) {
-    ringlet::connect_options<ringlet::in_process> options;
-    options.transport = {.slots = 2, .slot_bytes = 128, .lanes = 1, .board_bytes = 512};
+    ringlet::connect_options<X> options;
+    options.transport = {.slots = 2, .slot_bytes = 128, .lanes = 1, .board_bytes = 512, .stage_bytes = 2048};
     options.timeout = std::chrono::seconds(10);
-    auto comm = ringlet::connect<ringlet::in_process>(who, options);
+    auto comm = ringlet::connect<X>(who, options);
     std::vector<element> in(count), out(count);
     auto const n = static_cast<element>(ranks);
     for (element turn = 0; turn < 100; ++turn) {
@@ -94,4 +100,9 @@ TEST_CASE("direct operations order everything that ranks touch") {
     REQUIRE(all_sum(ranks, 100, [](auto& comm, auto& in, auto& out) { ringlet::all_reduce(comm, in, out); }));
     REQUIRE(all_sum(ranks, 5000, [](auto& comm, auto& in, auto& out) { ringlet::all_reduce(comm, in, out); }));
   }
+}
+
+TEST_CASE("staged operations order everything that ranks touch, from round to round and from one to the next") {
+  for (int ranks : {2, 3, 4})
+    REQUIRE(all_sum<apart>(ranks, 1000, [](auto& comm, auto& in, auto& out) { ringlet::all_reduce(comm, in, out); }));
 }

@@ -29,8 +29,7 @@ class in_process : public segment_peers {
   /// As `transport` says.
   /// @throws error(errc::unsupported) when the ranks are not in one process
   template <meeting M>
-  in_process(M& m, settings const& s, time_point until)
-      : in_process(m, share(m, without_stage(s), until), without_stage(s)) {}
+  in_process(M& m, settings const& s, time_point until) : in_process(m, share(m, s, until), s) {}
 
   ~in_process() {
     for (auto& s : shares_) s->release();
@@ -69,11 +68,6 @@ class in_process : public segment_peers {
     std::byte* memory_;
     std::atomic<int> users_;
   };
-  static settings without_stage(settings s) {  // all is within reach
-    s.check();
-    s.stage_bytes = 0;
-    return s;
-  }
   struct shared {
     std::vector<shared_segment*> segments;
     bool crowded;
@@ -81,6 +75,7 @@ class in_process : public segment_peers {
 
   template <meeting M>
   static shared share(M& m, settings const& s, time_point until) {
+    s.check();
     // If an exchange fails it is never freed: others may have its address by then.
     auto* const mine = new shared_segment(segment_bytes(s), m.size());
     std::string const process = std::to_string(::getpid()) + " ";
