@@ -63,7 +63,7 @@ OVER_BOTH("C77: a thousand connections, each used, leave no more than ten did") 
                  using X = typename Ranks::transport;
                  holdings before;
                  ringlet::connect_options<X> options;
-                 options.transport.slot_bytes = 4096;
+                 options.transport.slot_bytes = options.transport.stage_bytes = 4096;
                  for (int i = 0; i < 1000; ++i) {
                    ringlet::prefixed store(who.store, std::to_string(i) + "/");
                    auto comm = ringlet::connect(ringlet::bootstrap{who.rank, who.size, store}, options);
