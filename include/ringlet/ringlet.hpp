@@ -55,5 +55,8 @@
 
 // Not included, for not every program wants them, or has what they need. Pictures of schedules:
 //   ringlet/draw.hpp
+// Gradients in buckets, exchanged while the backward pass computes; a thread that does the polling:
+//   ringlet/bucketer.hpp
+//   ringlet/progress_thread.hpp
 // Ranks that torchrun, Open MPI, MPICH or Slurm have started (needs Asio):
 //   ringlet/bootstrap/from_environment.hpp
