@@ -234,15 +234,15 @@ class session {
   }
   // How long to go on polling before `linger`. With a processor for each rank, as long as hops take; without, whoever is
   // waited for may need this one.
-  int pauses() const { return crowded_ ? 10 : 2000; }
+  int pauses() const { return crowded_ || contended_ ? 10 : 2000; }
   // Called between polls when pauses are used up: yields, and when that has gone on for a while, rests.
   // @param spent how often it was called in this wait
   void linger(unsigned spent) noexcept {
     in_vain();
-    if (spent < yields)
-      ::sched_yield();
-    else
-      wires.rest();
+    if (spent >= yields) return wires.rest();
+    auto const before = std::chrono::steady_clock::now();
+    ::sched_yield();
+    contended_ = std::chrono::steady_clock::now() - before > somebody_else;
   }
   static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -260,6 +260,7 @@ class session {
  private:
   static constexpr unsigned yields = 2000;
   static constexpr std::chrono::milliseconds look_after{20}, away{100};
+  static constexpr std::chrono::microseconds somebody_else{2};  // a yield takes longer when another runs meanwhile
 
   // A rank that has not come to the operation, where the transport can tell; else -1.
   int absent() {
@@ -274,7 +275,8 @@ class session {
     return first_ == &op;
   }
 
-  bool const crowded_;
+  bool const crowded_;           // by ranks
+  bool contended_ = false;       // by others, as the last yield has shown
   bool fault_is_known_ = false;  // an operation here has ended by it
   started *first_ = nullptr, *last_ = nullptr;
   pid_t const process_ = ::getpid();

@@ -58,5 +58,8 @@
 //   ringlet/draw.hpp
 // What ringlet-perf has found to be fastest on a machine:
 //   ringlet/tuning_file.hpp
+// Gradients in buckets, exchanged while the backward pass computes; a thread that does the polling:
+//   ringlet/bucketer.hpp
+//   ringlet/progress_thread.hpp
 // Ranks that torchrun, Open MPI, MPICH or Slurm have started (needs Asio):
 //   ringlet/bootstrap/from_environment.hpp

@@ -104,6 +104,30 @@ OVER_BOTH("C66: more ranks than processors: no cliff") {
           }) == 0);
 }
 
+OVER_BOTH("ranks that had a processor each when they connected, and then must share one, soon yield") {
+  CHECK(on<Ranks>(2, [](auto& comm) {
+          std::vector<int> x(16, 1);
+          int const here = ::sched_getcpu();
+          int both[] = {here};
+          ringlet::all_reduce(comm, both, ringlet::minimum{});
+          cpu_set_t one;
+          CPU_ZERO(&one);
+          CPU_SET(both[0], &one);
+          expect(::sched_setaffinity(0, sizeof one, &one) == 0, "cannot be bound");
+          double const spin_us = median_us(9, [&] {
+            for (int i = 0; i < 2'000; ++i) comm.session().pause();
+          });
+          double best_us = 1e9;  // other programs can only slow it
+          for (int i = 0; i < 200; ++i)
+            best_us = std::min(best_us, median_us(1, [&] {
+                                 for (int k = 0; k < 20; ++k) ringlet::all_reduce(comm, x);
+                               }));
+          // Where each rank spins before it lets the other run, it is 40 spins.
+          expect(best_us < 15 * spin_us,
+                 "20 calls take " + std::to_string(best_us) + " us, a spin " + std::to_string(spin_us));
+        }) == 0);
+}
+
 TEST_CASE("C55: to mind the deadline costs less than a hundredth of polling") {
   CHECK(launch(2,
                [](self who) {

@@ -32,6 +32,7 @@
 #include "ringlet/all_gather.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/barrier.hpp"
+#include "ringlet/bucketer.hpp"
 #include "ringlet/reduce_scatter.hpp"
 
 using namespace tests;
@@ -94,8 +95,8 @@ struct both_ranks {
 // Polls both until both are ready; what it counts includes starting them.
 template <class Start>
 void run_in_turn(Start&& start) {
-  auto a = start(0);
-  auto b = start(1);
+  auto&& a = start(0);
+  auto&& b = start(1);
   int left = 1'000'000;
   for (; left > 0; --left) {
     status const one = a.poll(), two = b.poll();
@@ -178,6 +179,32 @@ TEST_CASE("an operation allocates nothing and locks nothing, from its start to i
   all_routes().run();
   CHECK(allocations == 0);
   CHECK(locks == 0);
+}
+
+TEST_CASE("a bucketer allocates nothing and locks nothing, from step to step") {
+  both_ranks<ringlet::shared_memory> ranks({});
+  std::vector<std::size_t> const counts{3, 1'000, 70'000, 5};
+  using bucketer = ringlet::bucketer<float, ringlet::shared_memory>;
+  std::optional<bucketer> buckets[2];
+  auto make = [&](std::size_t i) {
+    buckets[i].emplace(*ranks.comm[i], counts, ringlet::sum{}, ringlet::bucket_bytes{1, 1});
+  };
+  std::thread other([&] { make(1); });
+  make(0);
+  other.join();
+  allocations = locks = 0;
+  watched = true;
+  for (int step = 0; step < 3; ++step) {
+    run_in_turn([&](std::size_t i) -> bucketer& {
+      for (std::size_t g = 0; g < counts.size(); ++g) buckets[i]->ready(g), buckets[i]->poll();
+      return *buckets[i];
+    });
+    for (auto& b : buckets) b->wait();
+  }
+  watched = false;
+  CHECK(allocations == 0);
+  CHECK(locks == 0);
+  for (auto& b : buckets) b.reset();
 }
 
 TEST_CASE("an operation that need not wait makes no system call") {
