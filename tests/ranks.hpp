@@ -77,7 +77,8 @@ ringlet::connect_options<X> with_slots(std::size_t slots, std::size_t slot_bytes
   options.transport.slots = slots;
   options.transport.slot_bytes = slot_bytes;
   options.transport.lanes = lanes;
-  options.transport.board_bytes = 128;  // hardly anything in one shot
+  if constexpr (requires { options.transport.board_bytes; })
+    options.transport.board_bytes = 128;  // hardly anything in one shot
   return options;
 }
 

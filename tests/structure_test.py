@@ -37,7 +37,7 @@ for name in [name for name in headers if name.startswith("detail/")]:
     if owners and owners[0] in order:
         order.insert(order.index(owners[0]), name)
 contracts_end = order.index("transport.hpp") + 1
-outside = {name for name in headers if name.startswith("bootstrap/") and name not in order}  # need a library
+outside = {name for name in headers if name.startswith(("bootstrap/", "transport/fabric", "detail/fabric")) and name not in order}  # need a library
 wall = next(i for i, name in enumerate(order) if name.startswith("transport/"))
 operations = order[contracts_end:wall]
 transports = [name for name in headers if name.startswith("transport/")]
