@@ -78,8 +78,9 @@ ringlet::connect_options<X> with_slots(std::size_t slots, std::size_t slot_bytes
   options.transport.slots = slots;
   options.transport.slot_bytes = slot_bytes;
   options.transport.lanes = lanes;
-  options.transport.board_bytes = 128;  // hardly anything in one shot
-  options.transport.stage_bytes = 0;
+  if constexpr (requires { options.transport.board_bytes; })
+    options.transport.board_bytes = 128;  // hardly anything in one shot
+  if constexpr (requires { options.transport.stage_bytes; }) options.transport.stage_bytes = 0;
   return options;
 }
 // Options for one with stages, so small that little input makes many rounds.

@@ -258,7 +258,12 @@ class session {
   std::vector<std::uint8_t> barrier_cells;  // what a barrier reduces: one byte a rank
 
  private:
-  static constexpr unsigned yields = 2000;
+  static constexpr unsigned yields = [] {
+    if constexpr (requires { X::yields; })
+      return X::yields;
+    else
+      return 2000u;
+  }();
   static constexpr std::chrono::milliseconds look_after{20}, away{100};
   static constexpr std::chrono::microseconds somebody_else{2};  // a yield takes longer when another runs meanwhile
 

@@ -63,3 +63,5 @@
 //   ringlet/progress_thread.hpp
 // Ranks that torchrun, Open MPI, MPICH or Slurm have started (needs Asio):
 //   ringlet/bootstrap/from_environment.hpp
+// Ranks of several machines, over any network that libfabric knows (needs its headers; the library is loaded while running):
+//   ringlet/transport/fabric.hpp

@@ -69,6 +69,8 @@ struct meeting_of_one {
 ///   something arrives, if the transport can tell. Often called in vain: the first call may only prepare.
 /// - `lost(sequence)`: a rank that has ended, or left without finishing operation `sequence`, or -1. May cost a system call.
 /// - `finish(sequence)`: this rank has finished so many operations and leaves in good order.
+/// - `yields`, if it has one: how often a wait gives its processor to others before it rests; else 2,000 times. None suits
+///   a transport that is woken by what arrives.
 /// - `absent()`, if it has one: a rank that has not yet come to the operation that this one is in, or -1.
 /// - `settle()`, if peers can reach this rank's buffers: called after a fault was told; returns when none is at them.
 /// And for any thread: `tell(f)` makes links broken, here and at the peers, as far as they can be reached; `told()` is the

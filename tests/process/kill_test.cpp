@@ -4,123 +4,27 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "../ranks.hpp"
 #include "ringlet/all_gather.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/allocate.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/reduce_scatter.hpp"
 #include "ringlet/transport/shared_memory.hpp"
+#include "victims.hpp"
 
 using namespace tests;
 using ringlet::shared_memory;
-using clock_type = std::chrono::steady_clock;
-
-namespace {
-
-// What the ranks tell the test, in memory that they share.
-struct report {
-  std::atomic<int> connected{0}, rounds{0};
-  struct {
-    std::atomic<std::int64_t> ended_at{0};  // nanoseconds of the steady clock
-    std::atomic<int> why{0}, peer{-1};
-    char words[256] = {};
-  } rank[8];
-};
-
-std::int64_t now() { return clock_type::now().time_since_epoch().count(); }
-
-// Ranks in processes that the test starts itself, to kill them by their numbers.
-class victims {
- public:
-  // Every rank runs f(communicator) until an error of ringlet's ends it.
-  template <class F>
-  victims(int size, ringlet::connect_options<shared_memory> const& options, F&& f) {
-    void* const memory = ::mmap(nullptr, sizeof(report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    told = new (memory) report;
-    for (int rank = 0; rank < size; ++rank) {
-      pid_t const pid = ::fork();
-      if (pid == 0) ::_exit(run({rank, size, store_}, options, f));
-      pids.push_back(pid);
-    }
-  }
-  victims(victims const&) = delete;
-  ~victims() {
-    for (pid_t& pid : pids)
-      if (pid > 0) ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);
-    ::munmap(told, sizeof(report));
-  }
-  void all_connected() const {
-    while (told->connected < static_cast<int>(pids.size())) std::this_thread::sleep_for(100us);
-  }
-  // Waits for the end of a rank; true when it ended by an error of ringlet's before the limit.
-  bool ends(int rank, std::chrono::milliseconds limit) {
-    pid_t& pid = pids[static_cast<std::size_t>(rank)];
-    int status = -1;
-    for (auto const until = clock_type::now() + limit; ::waitpid(pid, &status, WNOHANG) == 0;) {
-      if (clock_type::now() > until) return false;
-      std::this_thread::sleep_for(500us);
-    }
-    pid = 0;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-
-  std::vector<pid_t> pids;
-  report* told;
-
- private:
-  template <class F>
-  int run(self who, ringlet::connect_options<shared_memory> const& options, F& f) {
-    auto& mine = told->rank[who.rank];
-    try {
-      auto comm = ringlet::connect(who, options);
-      ++told->connected;
-      f(comm);
-      return 1;
-    } catch (ringlet::error const& e) {
-      mine.ended_at = now();
-      mine.why = e.code().value();
-      mine.peer = e.peer();
-      std::snprintf(mine.words, sizeof mine.words, "%s", e.what());
-      return 0;
-    } catch (std::exception const& e) {
-      std::snprintf(mine.words, sizeof mine.words, "%s", e.what());
-      return 2;
-    }
-  }
-  ringlet::memory_store store_;
-};
-
-template <class Comm>
-void all_reduce_for_ever(Comm& comm, std::size_t count, bool in_window, report& told) {
-  auto const window = comm.template allocate<float>(in_window ? count : 0);
-  std::vector<float> ordinary(in_window ? 0 : count);
-  for (;;) {
-    if (in_window)
-      ringlet::all_reduce(comm, window);
-    else
-      ringlet::all_reduce(comm, ordinary);
-    if (comm.rank() == 0) ++told.rounds;
-  }
-}
-
-}  // namespace
 
 TEST_CASE("C48: a rank killed at any moment is named by every survivor within a second") {
   // RINGLET_SEED repeats a run that failed, RINGLET_KILLS makes it longer or shorter.
@@ -145,7 +49,8 @@ TEST_CASE("C48: a rank killed at any moment is named by every survivor within a 
     CAPTURE(count);
     CAPTURE(in_window);
 
-    victims ranks(size, options, [&](auto& comm) { all_reduce_for_ever(comm, count, in_window, *ranks.told); });
+    victims<shared_memory> ranks(size, options,
+                                 [&](auto& comm) { all_reduce_for_ever(comm, count, in_window, *ranks.told); });
     ranks.all_connected();
     std::this_thread::sleep_for(std::chrono::microseconds(after));
     std::int64_t const killed_at = now();
@@ -167,7 +72,7 @@ TEST_CASE("C48: a rank killed at any moment is named by every survivor within a 
 }
 
 TEST_CASE("C48: rank 3 of 8 is killed in an all_reduce") {
-  victims ranks(8, {}, [&](auto& comm) { all_reduce_for_ever(comm, 100'000, false, *ranks.told); });
+  victims<shared_memory> ranks(8, {}, [&](auto& comm) { all_reduce_for_ever(comm, 100'000, false, *ranks.told); });
   ranks.all_connected();
   while (ranks.told->rounds < 3) std::this_thread::sleep_for(1ms);
   ::kill(ranks.pids[3], SIGKILL);
@@ -179,7 +84,8 @@ TEST_CASE("C48: rank 3 of 8 is killed in an all_reduce") {
 
 TEST_CASE("several ranks killed at once: every survivor ends, and names one of them") {
   for (int i = 0; i < 10; ++i) {
-    victims ranks(6, {}, [&](auto& comm) { all_reduce_for_ever(comm, 30'000, i % 2 == 0, *ranks.told); });
+    victims<shared_memory> ranks(6, {},
+                                 [&](auto& comm) { all_reduce_for_ever(comm, 30'000, i % 2 == 0, *ranks.told); });
     ranks.all_connected();
     std::this_thread::sleep_for(2ms);
     for (std::size_t rank : {1, 2, 5}) ::kill(ranks.pids[rank], SIGKILL);
@@ -196,7 +102,7 @@ TEST_CASE("a rank that is stopped lets the others wait until their deadline, no 
   ringlet::connect_options<shared_memory> options;
   options.timeout = 300ms;
   for (std::size_t count : {10, 100'000}) {
-    victims ranks(3, options, [&](auto& comm) { all_reduce_for_ever(comm, count, false, *ranks.told); });
+    victims<shared_memory> ranks(3, options, [&](auto& comm) { all_reduce_for_ever(comm, count, false, *ranks.told); });
     ranks.all_connected();
     while (ranks.told->rounds < 3) std::this_thread::sleep_for(100us);
     ::kill(ranks.pids[1], SIGSTOP);
@@ -220,7 +126,7 @@ TEST_CASE("a rank that is stopped lets the others wait until their deadline, no 
 TEST_CASE("a rank that is stopped for less than the deadline harms nobody") {
   ringlet::connect_options<shared_memory> options;
   options.timeout = 20s;
-  victims ranks(3, options, [&](auto& comm) { all_reduce_for_ever(comm, 10'000, false, *ranks.told); });
+  victims<shared_memory> ranks(3, options, [&](auto& comm) { all_reduce_for_ever(comm, 10'000, false, *ranks.told); });
   ranks.all_connected();
   for (int i = 0; i < 5; ++i) {
     ::kill(ranks.pids[2], SIGSTOP);
@@ -234,7 +140,7 @@ TEST_CASE("a rank that is stopped for less than the deadline harms nobody") {
 }
 
 TEST_CASE("a rank that exits without a word is lost; the exit of one that has no more to do is not") {
-  victims ranks(3, {}, [&](auto& comm) {
+  victims<shared_memory> ranks(3, {}, [&](auto& comm) {
     std::vector<int> x(1'000);
     for (int i = 0; i < 10; ++i) ringlet::all_reduce(comm, x);
     if (comm.rank() == 2) ::_exit(0);
@@ -248,7 +154,7 @@ TEST_CASE("a rank that exits without a word is lost; the exit of one that has no
 }
 
 TEST_CASE("a rank that throws is named by those who wait for it") {
-  victims ranks(3, {}, [&](auto& comm) {
+  victims<shared_memory> ranks(3, {}, [&](auto& comm) {
     std::vector<int> x(1'000);
     ringlet::all_reduce(comm, x);
     if (comm.rank() == 1) throw std::runtime_error("something else went wrong");
@@ -264,7 +170,7 @@ TEST_CASE("a rank that throws is named by those who wait for it") {
 TEST_CASE("every kind of operation ends when a rank is killed, and polling finds out as well as waiting") {
   for (int kind = 0; kind < 5; ++kind) {
     CAPTURE(kind);
-    victims ranks(3, with_slots<shared_memory>(2, 4096), [&](auto& comm) {
+    victims<shared_memory> ranks(3, with_slots<shared_memory>(2, 4096), [&](auto& comm) {
       std::vector<float> x(40'000), chunk(comm.chunks(x.size()).length(static_cast<std::size_t>(comm.rank())));
       for (;; ++ranks.told->rounds) switch (kind) {
           case 0: ringlet::reduce_scatter(comm, x, chunk); break;

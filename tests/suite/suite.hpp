@@ -47,12 +47,12 @@ inline std::vector<std::size_t> counts(int size) {
 template <class X>
 std::vector<ringlet::connect_options<X>> shapes() {
   std::vector<ringlet::connect_options<X>> all(1);
-  if constexpr (requires(typename X::settings s) { s.slots, s.slot_bytes, s.lanes, s.board_bytes; }) {
+  if constexpr (requires(typename X::settings s) { s.slots, s.slot_bytes, s.lanes; }) {
     all.push_back(tests::with_slots<X>(2, 128));
     all.push_back(tests::with_slots<X>(3, 128, 2));
     all.push_back(tests::with_slots<X>(5, 256, 3));
-    all.push_back(tests::with_stage<X>(4096));
   }
+  if constexpr (requires(typename X::settings s) { s.stage_bytes; }) all.push_back(tests::with_stage<X>(4096));
   return all;
 }
 

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+// Rings over libfabric. In an own header, not in ringlet.hpp: it needs libfabric's headers when compiling and its library when
+// running. What goes over the wire, and why it cannot lock:
+//
+// - Each rank has memory that its neighbours may write to: for each lane, slots for slices from the previous rank, and two
+//   notes from the next one. It stays registered with the provider from the start to the end.
+// - A slice is one remote write into the next rank's slot. With it, as CQ data, come 32 bits: that it is a slice, its lane and
+//   its number. The number says which slot it is in, so slices may arrive in any order; its length is known to both. The first
+//   slice of an operation has before it, in its slot, what its sender called.
+// - For each slice that it has taken, the receiver sends one credit: a write of a few bytes that nobody reads, whose CQ data
+//   says how many slots are free again. Credits add up, so their order is of no matter.
+// - A sender uses a slot when it has the credit for it and the provider has ended the last transfer out of it. An operation is
+//   over when all its transfers have ended here and all its credits are with the provider.
+// - A final value may go straight into the receiver's output, if that is registered: when an operation begins, the receiver
+//   writes a note to its previous rank: address, key, length, the operation's number. Who has no such note for the very
+//   operation that it is in uses the slot; so nothing can arrive in an output that was not opened. CQ data say which it was,
+//   and a credit is needed either way.
+// - Where the provider cannot write with CQ data, which is found out by trying, or should not (level 1), receives wait at the slots, and
+//   slices are messages whose tags name lane and slot. A slot's receive is posted before its credit is given.
+//
+// Nothing here waits within a call. When the provider cannot take something now, what was committed stays in its slot, a
+// credit stays owed, a note stays due, and every later poll tries again, after it has taken in what has arrived; so ranks
+// that are full in both directions empty each other. Slices wait for credits alone, and credits for nothing but the provider.
+// A rank that waits polls everything, and one that is away has nothing that others wait for: its transfers have ended.
+//
+// Who leaves says so, and then polls until its next rank has taken everything or has left, too; only then does its endpoint go.
+// Providers that do not tell of a peer's end, and those that crash when polled after it, are why all ranks keep plain TCP
+// connections to each other (fabric_peers.hpp): the first who sees one end tells all, and nobody polls again.
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ringlet/detail/fabric_choice.hpp"
+#include "ringlet/error.hpp"
+#include "ringlet/transport.hpp"
+#include "ringlet/transport/fabric_endpoint.hpp"
+#include "ringlet/transport/fabric_library.hpp"
+#include "ringlet/transport/fabric_link.hpp"
+#include "ringlet/transport/fabric_peers.hpp"
+#include "ringlet/transport/fabric_wire.hpp"
+#include "ringlet/transport/segment.hpp"
+
+namespace ringlet {
+
+/// Ranks on any hosts that a provider of libfabric connects: RDMA networks, TCP.
+class fabric {
+ public:
+  /// What ranks must have alike, and what each chooses for its host.
+  struct settings : fabric_shape {
+    /// Which provider, network interface and domain to use, each as `name_filter` says. Without a word, the best provider that
+    /// all ranks have, and an interface that leads to other hosts. Known bad providers are used when named exactly ("=sockets").
+    std::string provider, interface, domain;
+    /// libfabric's name or path; empty when it is linked into the program.
+    std::string library = "libfabric.so.1";
+    /// How long a rank that leaves waits for the next one to take what it has sent.
+    std::chrono::milliseconds linger{60'000};
+
+    std::string describe() const {
+      return "slots=" + std::to_string(slots) + " slot_bytes=" + std::to_string(slot_bytes) +
+             " lanes=" + std::to_string(lanes);
+    }
+    /// @throws error(errc::invalid_argument) naming the value that cannot work
+    void check() const {
+      auto refuse = [](char const* what, std::size_t given, char const* expected) {
+        throw error(errc::invalid_argument, detail::words("%s is %zu, expected %s", what, given, expected));
+      };
+      if (slots < 2 || slots > 64) refuse("slots", slots, "2 to 64: with one, a ring locks");
+      if (slot_bytes == 0 || slot_bytes % interference != 0 || slot_bytes > std::size_t{1} << 30)
+        refuse("slot_bytes", slot_bytes, "a multiple of 128 up to 1 GiB");
+      if (lanes < 1 || lanes > 16) refuse("lanes", lanes, "1 to 16");
+    }
+  };
+
+  /// As `transport` says.
+  /// @throws error(errc::unsupported) with a list of what there is, when no provider fits
+  /// @throws error(errc::mismatch) when no provider fits on all ranks
+  /// @throws error(errc::bootstrap) naming a rank that cannot be reached
+  template <meeting M>
+  fabric(M& m, settings const& s, time_point until)
+      : linger_(s.linger),
+        found_(detail::choose_fabric(m, s, until)),
+        endpoint_(*found_.library, *found_.info, completions(s)),
+        traffic_(s, endpoint_, stopped_),
+        peers_(m.rank(), m.size(), *found_.own()) {
+    join(m, until);
+    crowded_ = count_processors(m, until);
+  }
+  fabric(fabric const&) = delete;
+
+  // As `transport` says.
+  fabric_link& lane(std::size_t i) { return *traffic_.links[i]; }
+  std::size_t lanes() const { return traffic_.shape.lanes; }
+  std::size_t slots() const { return traffic_.shape.slots; }
+  std::size_t slot_bytes() const { return traffic_.shape.slot_bytes; }
+  bool crowded() const { return crowded_; }
+  static constexpr unsigned yields = 0;
+  void rest() {
+    if (traffic_.over())
+      listen(nap);
+    else if (traffic_.waiting)
+      ::sched_yield();
+    else if (endpoint_.wakes() >= 0)
+      sleep();
+    else if (endpoint_.blocks())
+      traffic_.progress(nap);
+    else
+      std::this_thread::sleep_for(short_nap);
+  }
+  int lost(std::uint64_t sequence) {
+    listen();
+    for (int peer = 0; peer < peers_.size(); ++peer)
+      if (peers_.left(peer) ? peers_.finished(peer) < sequence : peers_.ended(peer)) return peer;
+    // A provider that has failed because of a peer's end often knows it before its end is seen: that says more.
+    auto const& failure = endpoint_.failed();
+    if (!failure) return -1;
+    auto const now = std::chrono::steady_clock::now();
+    if (!failed_at_) failed_at_ = now;
+    if (now - *failed_at_ > std::chrono::milliseconds(500))
+      tell(fault(errc::peer_lost, failure->peer, "rank %d cannot go on: %s", peers_.rank(), failure->words.c_str()));
+    return -1;
+  }
+  void finish(std::uint64_t sequence) {
+    fabric_peers::letter l;
+    l.what = fabric_peers::letter::kind::left, l.finished = sequence;
+    peers_.tell_all(l);
+    int const next = traffic_.next.rank;
+    auto const end = std::chrono::steady_clock::now() + linger_;
+    while (!traffic_.acknowledged() && !traffic_.over() && !peers_.left(next) && !peers_.ended(next) &&
+           std::chrono::steady_clock::now() < end) {
+      traffic_.progress(nap);
+      listen();
+    }
+  }
+  void tell(fault const& f) {
+    note(f);
+    {
+      std::lock_guard const alone(telling_);
+      if (std::exchange(spread_, true)) return;
+    }
+    fabric_peers::letter l;
+    l.what = fabric_peers::letter::kind::fault, l.why = *told();
+    peers_.tell_all(l);
+  }
+  fault const* told() const { return told_.load(std::memory_order_acquire); }
+  /// After a fault: no peer can reach this rank's memory any more.
+  void settle() { endpoint_.close(); }
+
+  /// Memory of the user's own, registered with the provider as long as this stands: values leave straight from it and final
+  /// ones land in it, without copies. It must go before the memory and before the communicator, and not while an operation uses
+  /// the memory. Registering costs much more than an operation: keep it.
+  class registered {
+   public:
+    /// @param x `communicator::transport()`
+    /// @param range contiguous: a vector, a span
+    /// @throws error(errc::out_of_memory) in the provider's words
+    template <class Range>
+    registered(fabric& x, Range& range) : x_(&x) {
+      auto* const data = reinterpret_cast<std::byte*>(std::data(range));
+      std::size_t const bytes = std::size(range) * sizeof(*std::data(range));
+      x.check_usable();
+      if (bytes != 0) data_ = x.endpoint_.enroll(data, bytes, true).data;
+    }
+    registered(registered&& other) noexcept : x_(other.x_), data_(std::exchange(other.data_, nullptr)) {}
+    registered& operator=(registered&& other) noexcept {
+      std::swap(x_, other.x_);
+      std::swap(data_, other.data_);
+      return *this;
+    }
+    ~registered() {
+      if (data_ != nullptr) x_->endpoint_.dismiss(data_);
+    }
+
+   private:
+    fabric* x_;
+    std::byte* data_ = nullptr;
+  };
+
+  /// Registered memory for `allocate`; a collective.
+  /// @param positions_of tells all ranks how this rank fared, and gives how all did: an exchange
+  template <class Exchange>
+  std::byte* open_window(std::size_t bytes, Exchange&& positions_of) {
+    struct part {
+      bool had;
+    };
+    check_usable();
+    detail::fabric_memory memory;
+    std::string reason;
+    try {
+      memory = detail::fabric_allocate(bytes);
+      endpoint_.enroll(memory.get(), bytes, true);
+    } catch (error const& e) {  // the others must hear of it, for they are about to wait
+      reason = e.words();
+    }
+    struct guard {
+      fabric* x;
+      std::byte* data;
+      ~guard() {
+        if (data != nullptr) x->endpoint_.dismiss(data);
+      }
+    } enrolled{this, reason.empty() ? memory.get() : nullptr};
+    std::vector<part> const parts = positions_of(part{reason.empty()});
+    for (std::size_t r = 0; r < parts.size(); ++r)
+      if (!parts[r].had)
+        throw error(errc::out_of_memory,
+                    !reason.empty()
+                        ? reason
+                        : detail::words("rank %zu could not register %zu bytes: see what it says", r, bytes),
+                    static_cast<int>(r));
+    enrolled.data = nullptr;
+    windows_.push_back(std::move(memory));
+    return windows_.back().get();
+  }
+  /// Gives it back. Not a collective; only between operations.
+  void close_window(std::byte* memory) {
+    endpoint_.dismiss(memory);
+    std::erase_if(windows_, [&](auto const& w) { return w.get() == memory; });
+  }
+
+  /// Which provider was chosen, and where.
+  std::string const& provider() const { return endpoint_.provider(); }
+  std::string const& interface() const { return found_.interface; }
+  /// 2: remote writes. 1: messages, since remote writes with CQ data do not work here, or not well.
+  int level() const { return traffic_.level; }
+  fabric_statistics const& statistics() const { return traffic_.statistics; }
+
+ private:
+  static constexpr std::chrono::milliseconds nap{1};
+  static constexpr std::chrono::microseconds short_nap{50};
+
+  static std::size_t completions(fabric_shape const& s) { return s.lanes * (6 * s.slots + 16) + 32; }
+
+  // What ranks must know of each other.
+  struct identity {
+    std::uint64_t inbox, key;
+    std::uint32_t control_bytes;
+  };
+  template <meeting M>
+  void join(M& m, time_point until) {
+    int const rank = m.rank(), size = m.size();
+    auto const all = detail::fabric_exchange(m, "fabric/address", until, [&] {
+      std::size_t const largest = traffic_.shape.slot_bytes + fabric_shape::header;
+      if (endpoint_.largest_message() < largest)
+        throw error(
+            errc::unsupported,
+            detail::words("provider %s takes messages of %zu bytes at most, a slot has %zu: set slot_bytes lower",
+                          provider().c_str(), endpoint_.largest_message(), largest));
+      identity const mine{traffic_.inbox->base, traffic_.inbox->key, static_cast<std::uint32_t>(peers_.own().size())};
+      return std::string(reinterpret_cast<char const*>(&mine), sizeof mine) + peers_.own() + endpoint_.address();
+    });
+    std::vector<std::string> doors;
+    for (std::string const& text : all) {
+      identity its{};
+      std::memcpy(&its, text.data(), std::min(text.size(), sizeof its));
+      doors.push_back(text.substr(std::min(text.size(), sizeof its), its.control_bytes));
+    }
+    auto const meet = [&](int peer) {
+      std::string const& text = all[static_cast<std::size_t>(peer)];
+      identity its{};
+      std::memcpy(&its, text.data(), sizeof its);
+      fabric_traffic::neighbour n{peer, FI_ADDR_UNSPEC, its.inbox, its.key};
+      if (size > 1) n.at = endpoint_.insert(text.substr(sizeof its + its.control_bytes));
+      return n;
+    };
+    traffic_.next = meet((rank + 1) % size);
+    traffic_.prev = size == 2 ? traffic_.next : meet((rank + size - 1) % size);
+    peers_.connect(doors, m.token(), until);
+    traffic_.open();
+    if (size > 1) greet(until);
+  }
+
+  // Finds out what the providers can do, and lets those that connect when they are first used do so. It polls until all
+  // ranks are through: a neighbour's connection may need this rank's help.
+  void greet(time_point until) {
+    fabric_ticket next{.what = fabric_ticket::use::word}, prev{.what = fabric_ticket::use::word};
+    std::vector<std::uint32_t> levels(static_cast<std::size_t>(peers_.size()));
+    std::vector<bool> ready(levels.size());
+    std::uint32_t& mine = levels[static_cast<std::size_t>(peers_.rank())];
+    constexpr std::uint32_t neither = 3;
+    using posted = fabric_traffic::posted;
+    auto const hello = [&](fabric_traffic::neighbour const& to, fabric_ticket& t) {
+      auto const word = fabric_word::of(fabric_word::kind::hello, 0, static_cast<std::uint64_t>(traffic_.level));
+      return traffic_.post_word(to, traffic_.outbox->data, 8, traffic_.shape.sink(), word, t) == posted::yes;
+    };
+    auto const step = [&] {
+      ::sched_yield();
+      traffic_.progress();
+      peers_.listen([&](int peer, fabric_peers::letter const& l) {
+        auto const i = static_cast<std::size_t>(peer);
+        if (l.what == fabric_peers::letter::kind::level) levels[i] = l.level;
+        if (l.what == fabric_peers::letter::kind::ready) ready[i] = true;
+      });
+      if (auto const& f = endpoint_.failed()) throw error(errc::unsupported, "connecting failed: " + f->words, f->peer);
+      for (int peer = 0; peer < peers_.size(); ++peer)
+        if (peers_.ended(peer))
+          throw error(errc::peer_lost, detail::words("rank %d ended while ranks connected", peer), peer);
+      if (std::chrono::steady_clock::now() < until) return;
+      int late = 0;
+      while (late + 1 < peers_.size() && (late == peers_.rank() || ready[static_cast<std::size_t>(late)])) ++late;
+      throw error(errc::timed_out,
+                  detail::words("rank %d could not connect in time over provider %s, nor could rank %d", peers_.rank(),
+                                provider().c_str(), late),
+                  late);
+    };
+    auto const say = [&](fabric_peers::letter::kind what) {
+      fabric_peers::letter l;
+      l.what = what, l.level = mine;
+      peers_.tell_all(l);
+    };
+
+    for (posted tried = posted::later; tried == posted::later;) {
+      tried = try_level_2(next);
+      if (tried != posted::later) mine = tried == posted::yes ? 2 : endpoint_.has_tags() ? 1 : neither;
+      step();
+    }
+    say(fabric_peers::letter::kind::level);
+    while (std::find(levels.begin(), levels.end(), 0u) != levels.end()) step();
+    if (auto const r = std::find(levels.begin(), levels.end(), neither); r != levels.end())
+      throw error(errc::unsupported,
+                  detail::words("rank %td: provider %s has neither writes with CQ data nor tagged messages",
+                                r - levels.begin(), provider().c_str()),
+                  static_cast<int>(r - levels.begin()));
+    bool to_next = true, to_prev = false;
+    if (std::find(levels.begin(), levels.end(), 1u) != levels.end()) {
+      while (next.out) step();
+      traffic_.fall_back();
+      to_next = false;
+    }
+    while (!to_next || !to_prev || next.out || prev.out || traffic_.hellos[traffic_.level] < 2 || traffic_.waiting) {
+      to_next = to_next || hello(traffic_.next, next);
+      to_prev = to_prev || hello(traffic_.prev, prev);
+      step();
+    }
+    say(fabric_peers::letter::kind::ready);
+    ready[static_cast<std::size_t>(peers_.rank())] = true;
+    while (std::find(ready.begin(), ready.end(), false) != ready.end()) step();
+  }
+  fabric_traffic::posted try_level_2(fabric_ticket& t) {
+    fabric_endpoint::message m;
+    m.add(traffic_.outbox->data, 8, traffic_.outbox->descriptor);
+    t.peer = traffic_.next.rank;
+    return endpoint_.try_write(traffic_.next.target(traffic_.shape.sink()), m,
+                               fabric_word::of(fabric_word::kind::hello, 0, 2), t);
+  }
+
+  // Whether more ranks than processors are on this host.
+  template <meeting M>
+  static bool count_processors(M& m, time_point until) {
+    std::string host;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), host);
+    host.resize(36);
+    auto const all = m.exchange("fabric/processors", host + detail::affinity_text(), until);
+    std::vector<std::string> here;
+    for (std::string const& text : all)
+      if (text.substr(0, host.size()) == host) here.push_back(text.substr(host.size()));
+    return here.size() > detail::processors(here);
+  }
+
+  // Until the endpoint or a peer has news.
+  void sleep() {
+    if (!endpoint_.idle()) return;
+    pollfd p[] = {{endpoint_.wakes(), POLLIN, 0}, {peers_.news(), POLLIN, 0}};
+    if (::poll(p, 2, static_cast<int>(nap.count())) > 0 && p[1].revents != 0) listen();
+  }
+  // Keeps the first fault that it is told.
+  void note(fault const& f) {
+    std::lock_guard const alone(telling_);
+    if (told() != nullptr) return;
+    fault_ = f;
+    told_.store(&fault_, std::memory_order_release);
+    stopped_.store(true, std::memory_order_release);
+  }
+  void listen(std::chrono::milliseconds wait = {}) {
+    peers_.listen(
+        [this](int, fabric_peers::letter const& l) {
+          if (l.what == fabric_peers::letter::kind::fault) note(l.why);
+        },
+        wait);
+  }
+  void check_usable() const {
+    if (traffic_.over()) throw error(errc::not_connected, "this communicator has failed and is finished");
+  }
+
+  std::chrono::milliseconds linger_;
+  std::atomic<bool> stopped_ = false;
+  detail::fabric_choice found_;
+  fabric_endpoint endpoint_;
+  std::deque<detail::fabric_memory> windows_;
+  fabric_traffic traffic_;
+  fabric_peers peers_;
+  bool crowded_ = false, spread_ = false;
+  std::optional<std::chrono::steady_clock::time_point> failed_at_;
+  std::mutex telling_;
+  fault fault_;
+  std::atomic<fault const*> told_ = nullptr;
+};
+
+}  // namespace ringlet

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// Killed, stopped and silent ranks over libfabric, whose providers mostly do not tell.
+
+#include <dirent.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <set>
+#include <string>
+
+#include "../fabric/over.hpp"
+#include "ringlet/barrier.hpp"
+#include "victims.hpp"
+
+using namespace tests;
+
+namespace {
+
+// Here, before there are ranks: each of them would spend a third of a second on it.
+[[maybe_unused]] auto const& loaded = ringlet::fabric_library::open("libfabric.so.1");
+
+#define OVER_PROVIDERS(name) TEST_CASE_TEMPLATE(name, X, over<"net">, over<"tcp;ofi_rxm">)
+
+template <class X>
+ringlet::connect_options<X> with_small_slots(bool small) {
+  return small ? with_slots<X>(3, 1024, 2) : ringlet::connect_options<X>{};
+}
+
+}  // namespace
+
+OVER_PROVIDERS("C48: a rank killed at any moment is named by every survivor within a second") {
+  // RINGLET_SEED repeats a run that failed, RINGLET_KILLS makes it longer or shorter.
+  auto from_environment = [](char const* name, unsigned otherwise) {
+    char const* const text = std::getenv(name);
+    return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
+  };
+  unsigned const first = from_environment("RINGLET_SEED", std::random_device{}()),
+                 kills = from_environment("RINGLET_KILLS", 20);
+  std::int64_t worst = 0;
+  for (unsigned seed = first; seed != first + kills; ++seed) {
+    std::mt19937 random(seed);
+    auto pick = [&](int from, int to) { return std::uniform_int_distribution(from, to)(random); };
+    int const size = pick(2, 6), victim = pick(0, size - 1), after = pick(0, 10'000);
+    constexpr std::size_t counts[] = {1, 100, 50'000, 1'000'000, 4'000'000};
+    std::size_t const count = counts[pick(0, 4)];
+    bool const in_window = pick(0, 1) == 1, small = count < 1'000'000 && pick(0, 1) == 1;
+    CAPTURE(seed);
+    CAPTURE(size);
+    CAPTURE(victim);
+    CAPTURE(count);
+    CAPTURE(in_window);
+    victims<X> ranks(size, with_small_slots<X>(small),
+                     [&](auto& comm) { all_reduce_for_ever(comm, count, in_window, *ranks.told); });
+    ranks.all_connected();
+    std::this_thread::sleep_for(std::chrono::microseconds(after));
+    std::int64_t const killed_at = now();
+    ::kill(ranks.pids[static_cast<std::size_t>(victim)], SIGKILL);
+    for (int rank = 0; rank < size; ++rank) {
+      if (rank == victim) continue;
+      CAPTURE(rank);
+      REQUIRE(ranks.ends(rank, 5s));
+      auto const& its = ranks.told->rank[rank];
+      INFO(std::string(its.words));
+      CHECK(its.why == static_cast<int>(errc::peer_lost));
+      CHECK(its.peer == victim);
+      worst = std::max(worst, its.ended_at - killed_at);
+    }
+  }
+  MESSAGE("seeds from " << first << ", " << kills << " kills, the slowest survivor took "
+                        << static_cast<double>(worst) / 1e6 << " ms");
+  CHECK(worst < 1'000'000'000);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// Ranks over a real provider of libfabric. What the others do is tried with a fake: tests/unit/transport/fabric_test.cpp.
+
+#include "ringlet/transport/fabric.hpp"
+
+#include <dirent.h>
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../fabric/over.hpp"
+#include "../ranks.hpp"
+#include "ringlet/all_reduce.hpp"
+#include "ringlet/allocate.hpp"
+#include "ringlet/split.hpp"
+
+using namespace tests;
+
+namespace {
+// Here, before there are ranks: each of them would spend a third of a second on it.
+[[maybe_unused]] auto const& loaded = ringlet::fabric_library::open("libfabric.so.1");
+
+using net = processes<over<"net">>;
+constexpr std::size_t count = 1'000'000;
+}  // namespace
+
+TEST_CASE("with memory that all have allocated, no final value is copied") {
+  CHECK(on<net>(2, [](auto& comm) {
+          auto const memory = comm.template allocate<float>(count);
+          std::fill(memory.begin(), memory.end(), 1.0F);
+          auto const before = comm.transport().statistics();
+          ringlet::all_reduce(comm, memory);
+          auto const after = comm.transport().statistics();
+          expect(std::count(memory.begin(), memory.end(), 2.0F) == count, "the sum");
+          expect(after.landed - before.landed == count / 2 * sizeof(float), "not all has landed");
+          expect(after.final_in_slots == before.final_in_slots && after.staged == before.staged,
+                 "something was copied");
+          expect(after.from_place - before.from_place == count * sizeof(float), "sent straight from memory");
+        }) == 0);
+}
+
+TEST_CASE("a rank may leave while its peers are behind, and they still get all") {
+  CHECK(on<net>(3, [](auto& comm) {
+          std::vector<int> x(3'000'000, 1);
+          auto last = ringlet::async_all_reduce(comm, x);
+          if (comm.rank() != 0) {
+            for (int i = 0; i < 30; ++i) last.poll(), std::this_thread::sleep_for(10ms);
+          }
+          last.wait();
+          expect(std::count(x.begin(), x.end(), 3) == 3'000'000, "the sum");
+        }) == 0);
+}
+
+TEST_CASE("ranks that call different things find out") {
+  CHECK(on<net>(3, [](auto& comm) {
+          std::vector<int> x(comm.rank() == 1 ? 1000 : 2000);
+          auto const e = error_of([&] { ringlet::all_reduce(comm, x); });
+          expect(e, errc::mismatch, "all_reduce of 1000");
+        }) == 0);
+}
+
+TEST_CASE("abort from another thread ends a wait on all ranks") {
+  CHECK(on<net>(3, [](auto& comm) {
+          std::vector<int> x(1000);
+          std::thread other;
+          if (comm.rank() == 2)
+            other = std::thread([&] {
+              std::this_thread::sleep_for(20ms);
+              comm.abort("enough");
+            });
+          auto const e = error_of([&] {
+            for (;;) ringlet::all_reduce(comm, x);
+          });
+          expect(e, errc::aborted, "rank 2: enough");
+          if (other.joinable()) other.join();
+        }) == 0);
+}
+
+TEST_CASE("a fork of a rank is no rank") {
+  CHECK(launch(2, [](self who) {
+          std::optional comm(ringlet::connect<over<"net">>(who));
+          pid_t const child = ::fork();
+          if (child == 0) {
+            comm.reset();
+            ::_exit(0);
+          }
+          ::waitpid(child, nullptr, 0);
+          std::vector<int> x(100'000, 1);
+          ringlet::all_reduce(*comm, x);
+          expect(x[0] == 2, "the sum");
+        }) == 0);
+}
+
+TEST_CASE("C77: many connections leave no more descriptors than few did") {
+  auto const descriptors = [] {
+    int n = 0;
+    DIR* const d = ::opendir("/proc/self/fd");
+    while (::readdir(d) != nullptr) ++n;
+    ::closedir(d);
+    return n;
+  };
+  CHECK(launch(2, [&](self who) {
+          int before = 0;
+          for (int i = 0; i < 20; ++i) {
+            ringlet::prefixed store(who.store, std::to_string(i) + "/");
+            auto comm = ringlet::connect<over<"net">>(ringlet::bootstrap{who.rank, who.size, store});
+            auto const memory = comm.allocate<int>(1000);
+            ringlet::all_reduce(comm, memory);
+            auto const half = comm.split(who.rank);
+            if (i == 2) before = descriptors();
+          }
+          expect(descriptors() < before, "descriptors");
+        }) == 0);
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+// Ranks that a test starts to kill them.
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "../ranks.hpp"
+#include "ringlet/all_reduce.hpp"
+#include "ringlet/allocate.hpp"
+
+namespace tests {
+
+using clock_type = std::chrono::steady_clock;
+
+// What the ranks tell the test, in memory that they share.
+struct report {
+  std::atomic<int> connected{0}, rounds{0};
+  struct {
+    std::atomic<std::int64_t> ended_at{0};  // nanoseconds of the steady clock
+    std::atomic<int> why{0}, peer{-1};
+    char words[256] = {};
+  } rank[8];
+};
+
+inline std::int64_t now() { return clock_type::now().time_since_epoch().count(); }
+
+// Ranks in processes that the test starts itself, to kill them by their numbers.
+// @tparam X the transport
+template <class X>
+class victims {
+ public:
+  // Every rank runs f(communicator) until an error of ringlet's ends it.
+  template <class F>
+  victims(int size, ringlet::connect_options<X> const& options, F&& f) {
+    void* const memory = ::mmap(nullptr, sizeof(report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    told = new (memory) report;
+    for (int rank = 0; rank < size; ++rank) {
+      pid_t const pid = ::fork();
+      if (pid == 0) ::_exit(run({rank, size, store_}, options, f));
+      pids.push_back(pid);
+    }
+  }
+  victims(victims const&) = delete;
+  ~victims() {
+    for (pid_t& pid : pids)
+      if (pid > 0) ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);
+    ::munmap(told, sizeof(report));
+  }
+  void all_connected() const {
+    while (told->connected < static_cast<int>(pids.size())) std::this_thread::sleep_for(100us);
+  }
+  // Waits for the end of a rank; true when it ended by an error of ringlet's before the limit.
+  bool ends(int rank, std::chrono::milliseconds limit) {
+    pid_t& pid = pids[static_cast<std::size_t>(rank)];
+    int status = -1;
+    for (auto const until = clock_type::now() + limit; ::waitpid(pid, &status, WNOHANG) == 0;) {
+      if (clock_type::now() > until) return false;
+      std::this_thread::sleep_for(500us);
+    }
+    pid = 0;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  std::vector<pid_t> pids;
+  report* told;
+
+ private:
+  template <class F>
+  int run(self who, ringlet::connect_options<X> const& options, F& f) {
+    auto& mine = told->rank[who.rank];
+    try {
+      auto comm = ringlet::connect<X>(who, options);
+      ++told->connected;
+      f(comm);
+      return 1;
+    } catch (ringlet::error const& e) {
+      mine.ended_at = now();
+      mine.why = e.code().value();
+      mine.peer = e.peer();
+      std::snprintf(mine.words, sizeof mine.words, "%s", e.what());
+      return 0;
+    } catch (std::exception const& e) {
+      std::snprintf(mine.words, sizeof mine.words, "%s", e.what());
+      return 2;
+    }
+  }
+  ringlet::memory_store store_;
+};
+
+template <class Comm>
+void all_reduce_for_ever(Comm& comm, std::size_t count, bool in_window, report& told) {
+  auto const window = comm.template allocate<float>(in_window ? count : 0);
+  std::vector<float> ordinary(in_window ? 0 : count);
+  for (;;) {
+    if (in_window)
+      ringlet::all_reduce(comm, window);
+    else
+      ringlet::all_reduce(comm, ordinary);
+    if (comm.rank() == 0) ++told.rounds;
+  }
+}
+
+}  // namespace tests
