@@ -17,6 +17,28 @@
 
 namespace ringlet {
 
+namespace detail {
+
+// What a rank shows of its memory: where its input and its output lie, where others need them.
+enum shown_memory { input, output };
+
+// How ranks that have shown their memory go on. All look at the same boards, so all see the same. One for each transport,
+// not for each operation.
+template <class Peers>
+[[gnu::noinline]] constexpr route agreed(Peers& peers, bool inputs, bool outputs) {
+  route all = route::direct;
+  for (int peer = 0; peer < peers.size(); ++peer)
+    for (auto which : {input, output}) {
+      if (!(which == input ? inputs : outputs)) continue;
+      auto const window = peers.template try_read<position>(peer)[which].window;
+      if (window == 0) return route::ring;
+      if (window == position::on_stage) all = route::staged;
+    }
+  return all;
+}
+
+}  // namespace detail
+
 /// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once whether
 /// they called the same thing. Small input travels on the boards, and that is all. Otherwise the boards say where buffers
 /// lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two exchanges. Buffers
@@ -32,7 +54,7 @@ class direct_operation {
 
   /// @param called what this rank called; must outlive the operation, and be complete when it is first polled
   constexpr direct_operation(Peers& peers, buffers<element> at, Arithmetic how, call const& called, selection const& s)
-      : peers_(&peers), at_(at), how_(how), called_(&called), select_(s) {}
+      : peers_(&peers), at_(at), how_(how), called_(&called), select_(s), longest_(at.chunks.longest()) {}
   direct_operation(direct_operation const&) = delete;
   direct_operation& operator=(direct_operation const&) = delete;
 
@@ -47,7 +69,7 @@ class direct_operation {
         agree();
       else if (here_[output].window == position::on_stage)
         collect(round_ - 1);
-      if (route_ == route::ring || round_ == rounds_) return status::ready;
+      if (route_ == route::ring || (round_ > 0 && begin() >= longest_)) return status::ready;
       if (!pass()) return status::failed;
       ++round_;
       show();
@@ -68,8 +90,7 @@ class direct_operation {
   // An operator with a value may lift differently on each rank (`scaled_sum`): then each must do it by itself, in a ring.
   static constexpr bool anyone_can_lift = !Arithmetic::lifts || std::is_empty_v<typename Arithmetic::operation>;
 
-  // What a rank shows of its memory: where its input and its output lie, where others need them.
-  static constexpr int input = 0, output = 1;
+  using enum detail::shown_memory;
   static constexpr bool needed[] = {whole_input(What), whole_output(What)};
 
   constexpr void come() {
@@ -84,7 +105,7 @@ class direct_operation {
     // Two halves of a stage, so that one can be filled while others still read the other; a row for each chunk.
     std::size_t const row = peers_->stage_bytes() / 2 / static_cast<std::size_t>(peers_->size());
     row_ = chosen(false) == route::staged ? row / interference * interference / sizeof(element) : 0;
-    for (int which : {input, output}) {
+    for (auto which : {input, output}) {
       if (!needed[which]) continue;
       here_[which] = peers_->locate(which == input ? at_.input : at_.output, at_.chunks.count * sizeof(element));
       if (here_[which].window == 0 && row_ != 0) here_[which].window = position::on_stage;
@@ -94,20 +115,20 @@ class direct_operation {
 
   constexpr ringlet::route chosen(bool in_reach) const {
     if (!anyone_can_lift) return route::ring;
-    std::size_t const input = whole_input(What) ? at_.chunks.count : at_.chunks.longest();
+    std::size_t const input = whole_input(What) ? at_.chunks.count : longest_;
     std::size_t const board = alignof(element) <= 16 ? peers_->board_bytes() : 0;  // boards are aligned to that
     return select_.choose(input * sizeof(element), at_.chunks.count * sizeof(element), in_reach, board,
                           peers_->stage_bytes());
   }
 
   // The exchange before round `round_`.
-  constexpr void show() {
+  [[gnu::noinline]] constexpr void show() {
     if (here_[input].window == position::on_stage)
       for (int c = 0; c < peers_->size(); ++c)
         if (c != peers_->rank())
           copy(row(peers_->rank(), c, round_), at_.input + offset(c) + begin(), in_round(c), false);
     position* const board = peers_->template board<position>();
-    for (int which : {input, output}) board[which] = here_[which];
+    for (auto which : {input, output}) board[which] = here_[which];
     peers_->publish(*called_);
     next_ = 0;
   }
@@ -120,21 +141,12 @@ class direct_operation {
     return true;
   }
 
-  // All ranks look at the same boards, so all choose the same.
   constexpr void agree() {
-    for (int peer = 0; peer < peers_->size(); ++peer)
-      for (int which : {input, output}) {
-        auto const window = peers_->template try_read<position>(peer)[which].window;
-        if (needed[which] && window == 0) route_ = route::ring;
-        if (window == position::on_stage && route_ == route::direct) route_ = route::staged;
-      }
-    if (!anyone_can_lift) route_ = route::ring;
-    if (route_ == route::direct) row_ = at_.chunks.longest();
-    rounds_ = row_ == 0 ? 1 : static_cast<int>((at_.chunks.longest() + row_ - 1) / row_);
-    if (rounds_ == 0) rounds_ = 1;
+    route_ = anyone_can_lift ? detail::agreed(*peers_, needed[input], needed[output]) : route::ring;
+    if (route_ == route::direct) row_ = longest_;
   }
 
-  static constexpr void copy(element* to, element const* from, std::size_t n, bool far) {
+  [[gnu::noinline]] static constexpr void copy(element* to, element const* from, std::size_t n, bool far) {
     detail::copy(this_thread{}, static_cast<element*>(nullptr), to, from, n, far);
   }
 
@@ -174,7 +186,7 @@ class direct_operation {
         if (streams) copy(at_.output + home, made, n, true);
         for (int k = 1; k < peers_->size(); ++k) {  // not all to rank 0 first
           int const peer = (me + k) % peers_->size();
-          position const where = peers_->template try_read<position>(peer)[output];
+          position const where = shown(peer)[output];
           if (where.window != position::on_stage)
             copy(peers_->template at<element>(peer, where) + home, made, n, far());
         }
@@ -197,7 +209,8 @@ class direct_operation {
 
   // Adds up all contributions to part of a chunk in the order in which a ring would: rank c+1 first, rank c, the chunk's
   // owner, last. So the choice of algorithm never changes the bits.
-  constexpr void reduce(int chunk, std::size_t first, std::size_t count, element* result, bool far) const {
+  [[gnu::noinline]] constexpr void reduce(int chunk, std::size_t first, std::size_t count, element* result,
+                                          bool far) const {
     using wire = typename Arithmetic::wire;
     constexpr std::size_t block = elements_in(4096);  // partial sums stay in the first-level cache
     int const size = peers_->size();
@@ -218,23 +231,27 @@ class direct_operation {
     combine(this_thread{}, static_cast<typename Arithmetic::wire*>(nullptr), to,
             static_cast<typename Arithmetic::wire const*>(nullptr), from, n, how_, true);
   }
+  // What a rank has shown of its memory.
+  [[gnu::noinline]] constexpr position const* shown(int peer) const {
+    return peers_->template try_read<position>(peer);
+  }
   // A rank's input to part of a chunk: on its board, on its stage, or where its board says.
-  constexpr element const* contribution(int peer, int chunk, std::size_t first) const {
+  [[gnu::noinline]] constexpr element const* contribution(int peer, int chunk, std::size_t first) const {
     if (route_ == route::one_shot) return peers_->template try_read<element>(peer) + offset(chunk) + first;
     if (peer == peers_->rank()) return at_.input + offset(chunk) + first;
-    position const where = peers_->template try_read<position>(peer)[input];
+    position const where = shown(peer)[input];
     if (where.window == position::on_stage) return row(peer, chunk, round_) + (first - begin());
     return peers_->template at<element>(peer, where) + offset(chunk) + first;
   }
   // The place of a chunk's part in a round on a rank's stage.
-  constexpr element* row(int peer, int chunk, int round) const {
+  [[gnu::noinline]] constexpr element* row(int peer, int chunk, int round) const {
     auto const at = static_cast<std::size_t>((round % 2) * peers_->size() + chunk);
     return peers_->template stage<element>(peer) + at * row_;
   }
   // Where, in each chunk, a round begins, and how many elements of a chunk are in it.
   constexpr std::size_t begin(int round) const { return static_cast<std::size_t>(round) * row_; }
   constexpr std::size_t begin() const { return begin(round_); }
-  constexpr std::size_t in_round(int chunk, int round) const {
+  [[gnu::noinline]] constexpr std::size_t in_round(int chunk, int round) const {
     std::size_t const left = length(chunk) - (begin(round) < length(chunk) ? begin(round) : length(chunk));
     return left < row_ ? left : row_;
   }
@@ -258,7 +275,9 @@ class direct_operation {
   static constexpr std::size_t elements_in(std::size_t bytes) {
     return bytes < sizeof(element) ? 1 : bytes / sizeof(element);
   }
-  constexpr std::size_t offset(int chunk) const { return at_.chunks.offset(static_cast<std::size_t>(chunk)); }
+  [[gnu::noinline]] constexpr std::size_t offset(int chunk) const {
+    return at_.chunks.offset(static_cast<std::size_t>(chunk));
+  }
   constexpr std::size_t length(int chunk) const { return at_.chunks.length(static_cast<std::size_t>(chunk)); }
 
   Peers* peers_;
@@ -266,10 +285,11 @@ class direct_operation {
   Arithmetic how_;
   call const* called_;
   selection select_;
+  std::size_t longest_;  // elements of the longest chunk
   std::uint64_t digest_ = 0;
   position here_[2];
-  std::size_t row_ = 0;          // elements of each chunk in a round
-  int round_ = -1, rounds_ = 1;  // -1: has not come
+  std::size_t row_ = 0;  // elements of each chunk in a round
+  int round_ = -1;       // has not come
   int next_ = 0, differs_ = -1;
   ringlet::route route_ = route::direct;
 };
