@@ -34,7 +34,7 @@ struct segment_settings {
   /// The largest input, in bytes, that travels on a board; a multiple of 128, at least 128.
   std::size_t board_bytes = std::size_t{32} << 10;
   /// Memory of each rank, in bytes, by which the others reach what is in ordinary memory; a multiple of 128, or 0.
-  std::size_t stage_bytes = std::size_t{1} << 20;
+  std::size_t stage_bytes = std::size_t{512} << 10;
 
   /// The settings as the text that ranks compare.
   std::string describe() const {
