@@ -72,9 +72,9 @@ void introduce(any_communicator& any, options const& o) {
         all[static_cast<std::size_t>(comm.rank())] = me;
         ringlet::all_gather(comm, all);
         if (comm.rank() != 0) return;
-        std::printf("# ringlet %d.%d.%d %s transport: %s ranks: %d memory: %s pinned: %d\n", RINGLET_VERSION / 10000,
-                    RINGLET_VERSION / 100 % 100, RINGLET_VERSION % 100, o.collective.c_str(), o.transport.c_str(),
-                    comm.size(), o.allocated ? "allocated" : "ordinary", o.pin);
+        std::printf("# ringlet %s %s transport: %s ranks: %d memory: %s pinned: %d\n", version().c_str(),
+                    o.collective.c_str(), o.transport.c_str(), comm.size(), o.allocated ? "allocated" : "ordinary",
+                    o.pin);
         std::printf(
             "# minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d agg iters: 1 validation: %d\n#\n",
             o.least, o.most, o.factor > 1 ? o.factor : o.step, o.factor > 1 ? "factor" : "bytes", o.warm_up,

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "elements.hpp"
-#include "ringlet/config.hpp"
 #include "ringlet/tuning_file.hpp"
 
 namespace perf {
@@ -88,10 +87,7 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       ->check(writable);
   app.add_option("--json", o.json, "File for the results as JSON")->check(writable);
   app.add_option("--svg", o.svg, "File for a plot of bus bandwidth over size")->check(writable);
-  app.set_version_flag("--version", [] {
-    return "ringlet " + std::to_string(RINGLET_VERSION / 10000) + '.' + std::to_string(RINGLET_VERSION / 100 % 100) +
-           '.' + std::to_string(RINGLET_VERSION % 100);
-  });
+  app.set_version_flag("--version", "ringlet " + version());
   try {
     app.parse(argc, argv);
     if (step->count() > 0) o.factor = 1;

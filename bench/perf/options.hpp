@@ -4,10 +4,17 @@
 #include <cstddef>
 #include <string>
 
+#include "ringlet/config.hpp"
 #include "ringlet/selection.hpp"
 #include "ringlet/transport/segment.hpp"
 
 namespace perf {
+
+/// ringlet's, as people write it.
+inline std::string version() {
+  return std::to_string(RINGLET_VERSION / 10000) + '.' + std::to_string(RINGLET_VERSION / 100 % 100) + '.' +
+         std::to_string(RINGLET_VERSION % 100);
+}
 
 /// What the command line asks for. Where nccl-tests has an option it has the same letter here.
 struct options {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "results.hpp"
 
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -29,9 +30,15 @@ nlohmann::ordered_json json(options const& o, int ranks, report const& r) {
                     {"redop", one.op},
                     {"out_of_place", values(one.out_of_place)},
                     {"in_place", values(one.in_place)}});
-  return {{"collective", o.collective},
+  std::time_t const now = std::time(nullptr);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  return {{"ringlet", version()},
+          {"date", date},
+          {"collective", o.collective},
           {"transport", o.transport},
           {"ranks", ranks},
+          {"selection", o.select.describe()},
           {"memory", o.allocated ? "allocated" : "ordinary"},
           {"pinned", o.pin},
           {"iterations", o.iterations},
