@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
-
-#include "ringlet/transport/segment.hpp"
 
 namespace perf {
 
@@ -20,9 +19,11 @@ struct options {
   std::string type = "float", op = "sum";
   bool allocated = false;  ///< buffers come from the communicator
   bool pin = false;
-  ringlet::segment_settings segment{};  ///< for transports that have these settings
-  double timeout = 60;                  ///< seconds that a rank waits for its peers
-  std::string json, svg;                ///< files to write; empty: none
+  std::optional<std::size_t> slots, slot_bytes,
+      lanes;                        ///< for transports that have these settings; else their defaults
+  std::string provider, interface;  ///< of fabric
+  double timeout = 60;              ///< seconds that a rank waits for its peers
+  std::string json, svg;            ///< files to write; empty: none
 
   std::size_t next(std::size_t bytes) const { return factor > 1 ? bytes * factor : bytes + step; }
 };
