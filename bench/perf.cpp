@@ -79,9 +79,29 @@ void introduce(any_communicator& any, options const& o) {
             "# minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d agg iters: 1 validation: %d\n#\n",
             o.least, o.most, o.factor > 1 ? o.factor : o.step, o.factor > 1 ? "factor" : "bytes", o.warm_up,
             o.iterations, o.checks);
+        if constexpr (requires { comm.transport().provider(); })
+          std::printf("# Using provider %s on %s, level %d\n", comm.transport().provider().c_str(),
+                      comm.transport().interface().c_str(), comm.transport().level());
         std::printf("# Using ranks\n");
         for (std::size_t r = 0; r < all.size(); ++r)
           std::printf("#  Rank %2zu Pid %6d on %10s processor %2d\n", r, all[r].pid, all[r].host, all[r].processor);
+      },
+      any);
+}
+
+// What the transport has copied, and what not, where it counts that.
+counts copies(any_communicator& any) {
+  return std::visit(
+      [](auto& comm) -> counts {
+        if constexpr (requires { comm.transport().statistics().landed; }) {
+          auto const& s = comm.transport().statistics();
+          return {{"sent_from_place", s.from_place},
+                  {"staged", s.staged},
+                  {"landed", s.landed},
+                  {"final_in_slots", s.final_in_slots}};
+        } else {
+          return {};
+        }
       },
       any);
 }
@@ -106,7 +126,7 @@ int run(any_communicator any, options const& o) {
       if (o.type == e.name || o.type == "all") e.measure(any, o, e.name, r);
   }
   r.footer();
-  if (rank == 0) write_results(o, size, r);
+  if (rank == 0) write_results(o, size, r, copies(any));
   return r.wrong() == 0 ? 0 : 1;
 }
 

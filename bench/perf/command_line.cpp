@@ -62,17 +62,16 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       ->check(CLI::IsMember({"ordinary", "allocated"}))
       ->default_str("ordinary");
   app.add_flag("--pin", o.pin, "Bind each rank to a processor, without a launcher");
-  app.add_option("--slots", o.segment.slots, "Slices that a queue holds")->capture_default_str();
-  app.add_option("--slot-bytes", o.segment.slot_bytes, "Bytes of a slice")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
-  app.add_option("--board-bytes", o.segment.board_bytes, "Bytes of a board, which hold a rank's input in one shot")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
-  app.add_option("--stage-bytes", o.segment.stage_bytes, "Bytes by which others reach what is in ordinary memory")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
-  app.add_option("--lanes", o.segment.lanes, "Parallel rings")->capture_default_str();
+  auto const bytes = [&](char const* name, std::optional<std::size_t>& to, char const* what) {
+    app.add_option(name, to, what)->transform(CLI::AsSizeValue(false));
+  };
+  app.add_option("--slots", o.slots, "Slices that a queue holds");
+  bytes("--slot-bytes", o.slot_bytes, "Bytes of a slice");
+  bytes("--board-bytes", o.board_bytes, "Bytes of a board, which holds a rank's input in one shot");
+  bytes("--stage-bytes", o.stage_bytes, "Bytes by which others reach what is in ordinary memory");
+  app.add_option("--lanes", o.lanes, "Parallel rings");
+  app.add_option("--provider", o.provider, "libfabric's providers to choose from: net,tcp or =tcp or ^tcp");
+  app.add_option("--interface", o.interface, "Network interfaces to choose from, likewise: eth or =eth0 or ^docker,lo");
   app.add_option("-T,--timeout", o.timeout, "Seconds that a rank waits for its peers")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <type_traits>
 
 #include "options.hpp"
 #include "transports.hpp"
@@ -28,10 +27,17 @@ void with_transport(options const& o, F&& f) {
 template <class X>
 typename X::settings settings_for(options const& o) {
   typename X::settings s;
-  if constexpr (std::is_base_of_v<ringlet::segment_settings, typename X::settings>) {
-    static_cast<ringlet::segment_settings&>(s) = o.segment;
+  if constexpr (requires { s.slots, s.slot_bytes, s.lanes; }) {
+    s.slots = o.slots.value_or(s.slots);
+    s.slot_bytes = o.slot_bytes.value_or(s.slot_bytes);
+    s.lanes = o.lanes.value_or(s.lanes);
+    if constexpr (requires { s.board_bytes, s.stage_bytes; }) {
+      s.board_bytes = o.board_bytes.value_or(s.board_bytes);
+      s.stage_bytes = o.stage_bytes.value_or(s.stage_bytes);
+    }
     s.check();
   }
+  if constexpr (requires { s.provider, s.interface; }) s.provider = o.provider, s.interface = o.interface;
   return s;
 }
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "ringlet/config.hpp"
 #include "ringlet/selection.hpp"
-#include "ringlet/transport/segment.hpp"
 
 namespace perf {
 
@@ -28,11 +28,13 @@ struct options {
   std::string type = "float", op = "sum";
   bool allocated = false;  ///< buffers come from the communicator
   bool pin = false;
-  ringlet::segment_settings segment{};  ///< for transports that have these settings
-  double timeout = 60;                  ///< seconds that a rank waits for its peers
-  ringlet::selection select{};          ///< which sizes take which route
-  bool explain = false;                 ///< only say which route each size takes
-  std::string json, svg, tune;          ///< files to write; empty: none
+  // For transports that have these settings; else their defaults.
+  std::optional<std::size_t> slots, slot_bytes, lanes, board_bytes, stage_bytes;
+  std::string provider, interface;  ///< of fabric
+  double timeout = 60;              ///< seconds that a rank waits for its peers
+  ringlet::selection select{};      ///< which sizes take which route
+  bool explain = false;             ///< only say which route each size takes
+  std::string json, svg, tune;      ///< files to write; empty: none
 
   std::size_t next(std::size_t bytes) const { return factor > 1 ? bytes * factor : bytes + step; }
 };

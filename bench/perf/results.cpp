@@ -14,7 +14,7 @@
 namespace perf {
 namespace {
 
-nlohmann::ordered_json json(options const& o, int ranks, report const& r) {
+nlohmann::ordered_json json(options const& o, int ranks, report const& r, counts const& copies) {
   using nlohmann::ordered_json;
   auto const values = [](result const& one) {
     return ordered_json{{"time_us", one.microseconds},
@@ -33,19 +33,21 @@ nlohmann::ordered_json json(options const& o, int ranks, report const& r) {
   std::time_t const now = std::time(nullptr);
   char date[32];
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  return {{"ringlet", version()},
-          {"date", date},
-          {"collective", o.collective},
-          {"transport", o.transport},
-          {"ranks", ranks},
-          {"selection", o.select.describe()},
-          {"memory", o.allocated ? "allocated" : "ordinary"},
-          {"pinned", o.pin},
-          {"iterations", o.iterations},
-          {"warm_up", o.warm_up},
-          {"rows", rows},
-          {"wrong_measurements", r.wrong()},
-          {"average_busbw", r.average_busbw()}};
+  ordered_json whole{{"ringlet", version()},
+                     {"date", date},
+                     {"collective", o.collective},
+                     {"transport", o.transport},
+                     {"ranks", ranks},
+                     {"selection", o.select.describe()},
+                     {"memory", o.allocated ? "allocated" : "ordinary"},
+                     {"pinned", o.pin},
+                     {"iterations", o.iterations},
+                     {"warm_up", o.warm_up},
+                     {"rows", rows},
+                     {"wrong_measurements", r.wrong()},
+                     {"average_busbw", r.average_busbw()}};
+  for (auto const& [what, bytes] : copies) whole["bytes"][what] = bytes;
+  return whole;
 }
 
 // Out of place a curve for each type and operator; if there is but one, in place as well.
@@ -75,8 +77,8 @@ void write(std::string const& name, Write&& f) {
 
 }  // namespace
 
-void write_results(options const& o, int ranks, report const& r) {
-  write(o.json, [&](std::ostream& to) { to << json(o, ranks, r).dump(2) << '\n'; });
+void write_results(options const& o, int ranks, report const& r, counts const& copies) {
+  write(o.json, [&](std::ostream& to) { to << json(o, ranks, r, copies).dump(2) << '\n'; });
   write(o.svg, [&](std::ostream& to) {
     plot(to, o.collective + " over " + o.transport,
          std::to_string(ranks) + " ranks" + (o.pin ? ", pinned, " : ", ") + (o.allocated ? "allocated" : "ordinary") +

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../timing.hpp"
+#include "command_line.hpp"
 #include "options.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/communicator.hpp"
@@ -23,7 +24,7 @@ namespace perf {
 
 /// Says which route each size takes, and why.
 inline void explain(options const& o) {
-  ringlet::segment_settings const& s = o.segment;
+  auto const s = settings_for<ringlet::shared_memory>(o);
   std::printf("# ranks: %d memory: %s %s\n#\n", o.ranks, o.allocated ? "allocated" : "ordinary",
               o.select.describe().c_str());
   std::printf("# %12s  %-8s  why\n", "size", "route");
@@ -85,7 +86,7 @@ template <ringlet::store S>
 int tune(ringlet::bootstrap<S> who, options const& o) {
   auto const forced = [&](char const* name, ringlet::selection s) {
     ringlet::connect_options<ringlet::shared_memory> how;
-    static_cast<ringlet::segment_settings&>(how.transport) = o.segment;
+    how.transport = settings_for<ringlet::shared_memory>(o);
     how.select = s;
     ringlet::prefixed store(who.store, name);
     return ringlet::connect<ringlet::shared_memory>(ringlet::bootstrap<decltype(store)>{who.rank, who.size, store},
@@ -118,7 +119,7 @@ int tune(ringlet::bootstrap<S> who, options const& o) {
 
   if (who.rank == 0) std::printf("# %12s  %10s  %10s  (us)\n", "size", "one-shot", "staged");
   ringlet::selection best;
-  best.one_shot_bytes = bound(compare(shot, staged, 1024, o.segment.board_bytes));
+  best.one_shot_bytes = bound(compare(shot, staged, 1024, settings_for<ringlet::shared_memory>(o).board_bytes));
   if (who.rank == 0) std::printf("# %12s  %10s  %10s  (us)\n", "size", "staged", "ring");
   best.staged_bytes = bound(compare(staged, ring, std::size_t{64} << 10, o.most));
   if (who.rank == 0) {

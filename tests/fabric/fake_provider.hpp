@@ -138,6 +138,7 @@ struct fake_endpoint {
 };
 inline std::map<std::uint64_t, fake_endpoint*> endpoints;
 inline std::uint64_t next_id = 1;
+inline long reads = 0;  // of completion queues
 
 template <class Outer, class Inner>
 Outer* outer(Inner* fid, Inner Outer::*) {
@@ -158,15 +159,18 @@ inline void push_error(fake_queue& q, int err, void* context, std::uint64_t flag
   e.err = err, e.op_context = context, e.flags = flags;
   q.errors.push_back(e);
 }
+inline void over(fake_endpoint& e, fi_cq_tagged_entry const& entry) {
+  --e.flying;
+  e.contexts.erase(entry.op_context);
+  push(*e.queue, entry);
+}
 inline void done(transfer const& t, int err = 0) {
   if (t.injected) return;
-  --t.from->flying;
-  t.from->contexts.erase(t.context);
   std::uint64_t const flags = t.tagged ? FI_SEND | FI_TAGGED : FI_WRITE | FI_RMA;
   // Some providers tell the sender of the target's flags, too.
   fi_cq_tagged_entry const e{t.context, flags | (t.tagged ? 0 : FI_REMOTE_CQ_DATA), 0, nullptr, 0, 0};
   if (err == 0 && t.from->m->ends_late) t.from->late.push_back(e);
-  if (err == 0 && !t.from->m->ends_late) push(*t.from->queue, e);
+  if (err == 0 && !t.from->m->ends_late) over(*t.from, e);
   if (err != 0) push_error(*t.from->queue, err, t.context, flags);
 }
 inline std::size_t bytes_of(transfer const& t) {
@@ -213,7 +217,7 @@ inline bool arrive(fake_endpoint& e, transfer const& t) {
 inline void progress(fake_endpoint& e) {
   bool some = !e.late.empty();
   if (some && e.roll(4) == 0) {
-    push(*e.queue, e.late.front());
+    over(e, e.late.front());
     e.late.pop_front();
   }
   for (int left = static_cast<int>(e.coming.size()); left > 0; --left) {
@@ -339,6 +343,7 @@ inline ssize_t trecv(fid_ep* ep, void* to, std::size_t bytes, void*, fi_addr_t, 
 // --- completion queues ---
 
 inline ssize_t read_entries(fake_queue& q, void* to, std::size_t count) {
+  ++reads;
   if (q.of != nullptr) progress(*q.of);
   if (!q.errors.empty()) return -FI_EAVAIL;
   std::size_t n = 0;

@@ -73,3 +73,59 @@ OVER_PROVIDERS("C48: a rank killed at any moment is named by every survivor with
                         << static_cast<double>(worst) / 1e6 << " ms");
   CHECK(worst < 1'000'000'000);
 }
+
+OVER_PROVIDERS("a rank that is stopped lets the others wait until their deadline, no longer") {
+  ringlet::connect_options<X> options;
+  options.timeout = 300ms;
+  for (std::size_t count : {10, 1'000'000}) {
+    victims<X> ranks(3, options, [&](auto& comm) { all_reduce_for_ever(comm, count, false, *ranks.told); });
+    ranks.all_connected();
+    while (ranks.told->rounds < 3) std::this_thread::sleep_for(100us);
+    ::kill(ranks.pids[1], SIGSTOP);
+    auto const begin = now();
+    for (int rank : {0, 2}) {
+      REQUIRE(ranks.ends(rank, 5s));
+      auto const& its = ranks.told->rank[rank];
+      INFO(std::string(its.words));
+      CHECK(its.why == static_cast<int>(errc::timed_out));
+      CHECK(contains(its.words, "waited 300 ms in call"));
+      CHECK(its.ended_at - begin < 2'000'000'000);
+    }
+    ::kill(ranks.pids[1], SIGCONT);  // finds out what the others did
+    REQUIRE(ranks.ends(1, 5s));
+    CHECK(ranks.told->rank[1].why == static_cast<int>(errc::timed_out));
+  }
+}
+
+OVER_PROVIDERS("a rank that exits without a word is lost, and noticed by polling as well as by waiting") {
+  victims<X> ranks(3, {}, [&](auto& comm) {
+    std::vector<int> x(1'000);
+    for (int i = 0; i < 10; ++i) ringlet::all_reduce(comm, x);
+    if (comm.rank() == 2) ::_exit(0);
+    auto operation = ringlet::async_all_reduce(comm, x);
+    while (comm.rank() == 0 && operation.poll() == ringlet::status::pending) std::this_thread::sleep_for(1ms);
+    operation.wait();
+  });
+  for (int rank : {0, 1}) {
+    REQUIRE(ranks.ends(rank, 5s));
+    CHECK(ranks.told->rank[rank].why == static_cast<int>(errc::peer_lost));
+    CHECK(ranks.told->rank[rank].peer == 2);
+  }
+}
+
+TEST_CASE_TEMPLATE("nothing is left behind when all ranks are killed", X, over<"net">, over<"tcp;ofi_rxm">) {
+  auto const names = [] {
+    std::set<std::string> all;
+    DIR* const d = ::opendir("/dev/shm");
+    while (dirent const* const entry = ::readdir(d)) all.insert(entry->d_name);
+    ::closedir(d);
+    return all;
+  };
+  auto const before = names();
+  victims<X> ranks(3, {}, [&](auto& comm) { all_reduce_for_ever(comm, 100'000, true, *ranks.told); });
+  ranks.all_connected();
+  std::this_thread::sleep_for(5ms);
+  for (pid_t pid : ranks.pids) ::kill(pid, SIGKILL);
+  for (int rank : {0, 1, 2}) CHECK(!ranks.ends(rank, 5s));
+  CHECK(names() == before);
+}

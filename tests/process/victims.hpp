@@ -41,14 +41,17 @@ inline std::int64_t now() { return clock_type::now().time_since_epoch().count();
 template <class X>
 class victims {
  public:
-  // Every rank runs f(communicator) until an error of ringlet's ends it.
+  // Every rank runs f(communicator) until an error of ringlet's ends it. First it calls enter(rank), if that is given.
   template <class F>
-  victims(int size, ringlet::connect_options<X> const& options, F&& f) {
+  victims(int size, ringlet::connect_options<X> const& options, F&& f, void (*enter)(int rank) = nullptr) {
     void* const memory = ::mmap(nullptr, sizeof(report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     told = new (memory) report;
     for (int rank = 0; rank < size; ++rank) {
       pid_t const pid = ::fork();
-      if (pid == 0) ::_exit(run({rank, size, store_}, options, f));
+      if (pid == 0) {
+        if (enter != nullptr) enter(rank);
+        ::_exit(run({rank, size, store_}, options, f));
+      }
       pids.push_back(pid);
     }
   }
@@ -61,22 +64,26 @@ class victims {
   void all_connected() const {
     while (told->connected < static_cast<int>(pids.size())) std::this_thread::sleep_for(100us);
   }
-  // Waits for the end of a rank; true when it ended by an error of ringlet's before the limit.
-  bool ends(int rank, std::chrono::milliseconds limit) {
-    pid_t& pid = pids[static_cast<std::size_t>(rank)];
-    int status = -1;
-    for (auto const until = clock_type::now() + limit; ::waitpid(pid, &status, WNOHANG) == 0;) {
-      if (clock_type::now() > until) return false;
-      std::this_thread::sleep_for(500us);
-    }
-    pid = 0;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
+  // Wait for the end of a rank; true when it ended by an error of ringlet's before the limit, or came to its end in peace.
+  bool ends(int rank, std::chrono::milliseconds limit) { return status(rank, limit) == failed; }
+  bool finishes(int rank, std::chrono::milliseconds limit) { return status(rank, limit) == finished; }
 
   std::vector<pid_t> pids;
   report* told;
 
  private:
+  static constexpr int failed = 0, finished = 1, other = 2;
+
+  int status(int rank, std::chrono::milliseconds limit) {
+    pid_t& pid = pids[static_cast<std::size_t>(rank)];
+    int status = -1;
+    for (auto const until = clock_type::now() + limit; ::waitpid(pid, &status, WNOHANG) == 0;) {
+      if (clock_type::now() > until) return other;
+      std::this_thread::sleep_for(500us);
+    }
+    pid = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : other;
+  }
   template <class F>
   int run(self who, ringlet::connect_options<X> const& options, F& f) {
     auto& mine = told->rank[who.rank];
@@ -84,16 +91,16 @@ class victims {
       auto comm = ringlet::connect<X>(who, options);
       ++told->connected;
       f(comm);
-      return 1;
+      return finished;
     } catch (ringlet::error const& e) {
       mine.ended_at = now();
       mine.why = e.code().value();
       mine.peer = e.peer();
       std::snprintf(mine.words, sizeof mine.words, "%s", e.what());
-      return 0;
+      return failed;
     } catch (std::exception const& e) {
       std::snprintf(mine.words, sizeof mine.words, "%s", e.what());
-      return 2;
+      return other;
     }
   }
   ringlet::memory_store store_;

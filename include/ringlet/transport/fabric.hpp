@@ -287,7 +287,7 @@ class fabric {
   // Finds out what the providers can do, and lets those that connect when they are first used do so. It polls until all
   // ranks are through: a neighbour's connection may need this rank's help.
   void greet(time_point until) {
-    fabric_ticket next{.what = fabric_ticket::use::word}, prev{.what = fabric_ticket::use::word};
+    auto& [next, prev] = greetings_;
     std::vector<std::uint32_t> levels(static_cast<std::size_t>(peers_.size()));
     std::vector<bool> ready(levels.size());
     std::uint32_t& mine = levels[static_cast<std::size_t>(peers_.rank())];
@@ -297,39 +297,30 @@ class fabric {
       auto const word = fabric_word::of(fabric_word::kind::hello, 0, static_cast<std::uint64_t>(traffic_.level));
       return traffic_.post_word(to, traffic_.outbox->data, 8, traffic_.shape.sink(), word, t) == posted::yes;
     };
-    auto const step = [&] {
-      ::sched_yield();
-      traffic_.progress();
-      peers_.listen([&](int peer, fabric_peers::letter const& l) {
-        auto const i = static_cast<std::size_t>(peer);
-        if (l.what == fabric_peers::letter::kind::level) levels[i] = l.level;
-        if (l.what == fabric_peers::letter::kind::ready) ready[i] = true;
-      });
-      if (auto const& f = endpoint_.failed()) throw error(errc::unsupported, "connecting failed: " + f->words, f->peer);
-      for (int peer = 0; peer < peers_.size(); ++peer)
-        if (peers_.ended(peer))
-          throw error(errc::peer_lost, detail::words("rank %d ended while ranks connected", peer), peer);
-      if (std::chrono::steady_clock::now() < until) return;
-      int late = 0;
-      while (late + 1 < peers_.size() && (late == peers_.rank() || ready[static_cast<std::size_t>(late)])) ++late;
-      throw error(errc::timed_out,
-                  detail::words("rank %d could not connect in time over provider %s, nor could rank %d", peers_.rank(),
-                                provider().c_str(), late),
-                  late);
-    };
     auto const say = [&](fabric_peers::letter::kind what) {
       fabric_peers::letter l;
       l.what = what, l.level = mine;
       peers_.tell_all(l);
     };
+    auto const await = [&](auto&& done) {
+      while (!done()) {
+        ::sched_yield();
+        traffic_.progress();
+        peers_.listen([&](int peer, fabric_peers::letter const& l) {
+          auto const i = static_cast<std::size_t>(peer);
+          if (l.what == fabric_peers::letter::kind::level) levels[i] = l.level;
+          if (l.what == fabric_peers::letter::kind::ready) ready[i] = true;
+          if (l.what == fabric_peers::letter::kind::fault) note(l.why);
+        });
+        if (!done()) check_greeting(ready, until);  // who has ended may have said before what was waited for
+      }
+    };
 
-    for (posted tried = posted::later; tried == posted::later;) {
-      tried = try_level_2(next);
-      if (tried != posted::later) mine = tried == posted::yes ? 2 : endpoint_.has_tags() ? 1 : neither;
-      step();
-    }
+    posted tried = posted::later;
+    await([&] { return (tried = tried == posted::later ? try_level_2(next) : tried) != posted::later; });
+    mine = tried == posted::yes ? 2 : endpoint_.has_tags() ? 1 : neither;
     say(fabric_peers::letter::kind::level);
-    while (std::find(levels.begin(), levels.end(), 0u) != levels.end()) step();
+    await([&] { return std::find(levels.begin(), levels.end(), 0u) == levels.end(); });
     if (auto const r = std::find(levels.begin(), levels.end(), neither); r != levels.end())
       throw error(errc::unsupported,
                   detail::words("rank %td: provider %s has neither writes with CQ data nor tagged messages",
@@ -337,18 +328,31 @@ class fabric {
                   static_cast<int>(r - levels.begin()));
     bool to_next = true, to_prev = false;
     if (std::find(levels.begin(), levels.end(), 1u) != levels.end()) {
-      while (next.out) step();
+      await([&] { return !next.out; });
       traffic_.fall_back();
       to_next = false;
     }
-    while (!to_next || !to_prev || next.out || prev.out || traffic_.hellos[traffic_.level] < 2 || traffic_.waiting) {
+    await([&] {
       to_next = to_next || hello(traffic_.next, next);
       to_prev = to_prev || hello(traffic_.prev, prev);
-      step();
-    }
+      return to_next && to_prev && !next.out && !prev.out && traffic_.hellos[traffic_.level] >= 2 && !traffic_.waiting;
+    });
     say(fabric_peers::letter::kind::ready);
     ready[static_cast<std::size_t>(peers_.rank())] = true;
-    while (std::find(ready.begin(), ready.end(), false) != ready.end()) step();
+    await([&] { return std::find(ready.begin(), ready.end(), false) == ready.end(); });
+  }
+  void check_greeting(std::vector<bool> const& ready, time_point until) const {
+    if (auto const& f = endpoint_.failed()) throw error(errc::unsupported, "connecting failed: " + f->words, f->peer);
+    for (int peer = 0; peer < peers_.size(); ++peer)
+      if (peers_.ended(peer) && !peers_.left(peer))
+        throw error(errc::peer_lost, detail::words("rank %d ended while ranks connected", peer), peer);
+    if (std::chrono::steady_clock::now() < until) return;
+    int late = 0;
+    while (late + 1 < peers_.size() && (late == peers_.rank() || ready[static_cast<std::size_t>(late)])) ++late;
+    throw error(errc::timed_out,
+                detail::words("rank %d could not connect in time over provider %s, nor could rank %d", peers_.rank(),
+                              provider().c_str(), late),
+                late);
   }
   fabric_traffic::posted try_level_2(fabric_ticket& t) {
     fabric_endpoint::message m;
@@ -401,6 +405,7 @@ class fabric {
   detail::fabric_choice found_;
   fabric_endpoint endpoint_;
   std::deque<detail::fabric_memory> windows_;
+  fabric_ticket greetings_[2] = {{.what = fabric_ticket::use::word}, {.what = fabric_ticket::use::word}};
   fabric_traffic traffic_;
   fabric_peers peers_;
   bool crowded_ = false, spread_ = false;

@@ -143,7 +143,9 @@ TEST_CASE("an error of the completion queue is read, kept in the provider's word
   }
   REQUIRE(x.e.failed());
   CHECK(contains(x.e.failed()->words, "provider fails: Connection reset by peer (the fake's own words)"));
+  long const reads = fake::reads;
   CHECK(!x.e.poll(seen));
+  CHECK(fake::reads == reads);
 }
 
 TEST_CASE("a wrong key is an error at the writer, where the provider says so") {

@@ -191,6 +191,11 @@ TEST_CASE("a final slice lands in an output that was opened for its operation, a
   CHECK(in_slot(put({large - 4, 8, true})));  // beyond the end
   w.b().prev().release();
 
+  w.a().next().announce({.sequence = 3});  // what brings a call goes where the receiver looks for calls
+  CHECK(in_slot(put(where)));
+  CHECK(w.b().prev().announced().sequence == 3);
+  w.b().prev().release();
+
   w.a().post(slice<int>{});  // the next operation: the output of the one before is closed
   output.assign(large, 0);
   w.settle();
@@ -198,7 +203,7 @@ TEST_CASE("a final slice lands in an output that was opened for its operation, a
   CHECK(output[100] == 0);
   w.b().prev().release();
   CHECK(w.ranks[1].traffic->statistics.landed == 8 * sizeof(int));
-  CHECK(w.ranks[1].traffic->statistics.final_in_slots == 3 * 8 * sizeof(int));
+  CHECK(w.ranks[1].traffic->statistics.final_in_slots == 4 * 8 * sizeof(int));
 }
 
 TEST_CASE("a note of the operation after this one is not taken for this one's") {
@@ -219,6 +224,19 @@ TEST_CASE("a note of the operation after this one is not taken for this one's") 
   CHECK(w.a().next().try_put<int>({&value, 1}, {0, 1, true}));
   w.settle();
   CHECK(output[0] == 5);
+}
+
+TEST_CASE("a note is not taken for one of so many operations later that its number comes again") {
+  two_ranks w("plain", small);
+  std::vector<int> output(large);
+  w.ranks[1].endpoint->enroll(reinterpret_cast<std::byte*>(output.data()), large * sizeof(int), true);
+  w.b().post(slice<int>{output.data(), large});
+  w.settle();
+  for (std::uint32_t i = 0; i <= fabric_word::numbers; ++i) w.a().post(slice<int>{});
+  int const value = 5;
+  CHECK(w.a().next().try_put<int>({&value, 1}, {0, 1, true}));
+  w.settle();
+  CHECK(output[0] == 0);
 }
 
 TEST_CASE("an output is not opened when it is small, or not registered") {
