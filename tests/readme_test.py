@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""readme_test.py COMPILER...: the program in README.md compiles and runs as it stands there, and its excerpt compiles."""
+"""readme_test.py COMPILER...: the program in README.md compiles and runs as it stands there, and its excerpts compile."""
 
 import pathlib
 import re
@@ -9,18 +9,23 @@ import sys
 import tempfile
 
 readme = (pathlib.Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
-program, excerpt = re.findall(r"```cpp\n(.*?)```", readme, re.DOTALL)
+program, excerpt, between_hosts = re.findall(r"```cpp\n(.*?)```", readme, re.DOTALL)
 with tempfile.TemporaryDirectory() as folder:
     source, binary = pathlib.Path(folder) / "hello.cpp", pathlib.Path(folder) / "hello"
     source.write_text(program, encoding="utf-8")
     subprocess.run([*sys.argv[1:], "-O2", "-pthread", source, "-o", binary], check=True)
     subprocess.run([binary], check=True, timeout=60)
 
-    # The excerpt needs Asio, and what surrounds it in a program.
-    if "-DHAS_ASIO" in sys.argv:
-        lines = excerpt.splitlines()
+    # The excerpts need libraries, and what surrounds them in a program.
+    for library, text, function in [
+        ("-DHAS_ASIO", excerpt, "void train(std::vector<float>& gradient, void (*compute_a_little)())"),
+        ("-DHAS_FABRIC", between_hosts,
+         "void train(ringlet::bootstrap<ringlet::memory_store> const& who, std::vector<float>& activations)"),
+    ]:
+        if library not in sys.argv:
+            continue
+        lines = text.splitlines()
         source.write_text("\n".join(
             ["#include <vector>", '#include "ringlet/ringlet.hpp"', *[line for line in lines if line.startswith("#include")],
-             "void train(std::vector<float>& gradient, void (*compute_a_little)()) {",
-             *[line for line in lines if not line.startswith("#include")], "}"]), encoding="utf-8")
+             function, "{", *[line for line in lines if not line.startswith("#include")], "}"]), encoding="utf-8")
         subprocess.run([*sys.argv[1:], "-fsyntax-only", source], check=True)

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -118,4 +119,49 @@ TEST_CASE("C77: many connections leave no more descriptors than few did") {
           }
           expect(descriptors() < before, "descriptors");
         }) == 0);
+}
+
+TEST_CASE("libfabric's own shared memory works too, and leaves nothing behind when ranks end in peace") {
+  auto const names = [] {
+    std::set<std::string> all;
+    DIR* const d = ::opendir("/dev/shm");
+    while (dirent const* const entry = ::readdir(d)) all.insert(entry->d_name);
+    ::closedir(d);
+    return all;
+  };
+  auto const before = names();
+  CHECK(on<processes<over<"shm">>>(3, [](auto& comm) {
+          auto const memory = comm.template allocate<float>(count);
+          for (int i = 0; i < 3; ++i) {
+            std::fill(memory.begin(), memory.end(), 1.0F);
+            ringlet::all_reduce(comm, memory);
+            expect(std::count(memory.begin(), memory.end(), 3.0F) == count, "the sum");
+          }
+          expect(comm.transport().level() == 2, "the level");
+        }) == 0);
+  CHECK(names() == before);
+}
+
+TEST_CASE("a rank that ends while ranks connect keeps nobody waiting") {
+  for (int after : {0, 5, 10, 20, 40}) {
+    CAPTURE(after);
+    auto const begin = std::chrono::steady_clock::now();
+    CHECK(launch(3, [&](self who) {
+            ringlet::connect_options<over<"net">> options;
+            options.connect_timeout = 500ms;
+            if (who.rank == 1) {
+              std::thread([&] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(after));
+                ::_exit(0);
+              }).detach();
+            }
+            auto const e = error_of([&] {
+              auto comm = ringlet::connect<over<"net">>(who, options);
+              std::vector<int> x(1000);
+              for (;;) ringlet::all_reduce(comm, x);
+            });
+            expect(e.has_value(), "no error");
+          }) == 0);
+    CHECK(std::chrono::steady_clock::now() - begin < 8s);
+  }
 }
