@@ -41,7 +41,7 @@ struct settings {
   std::size_t elements() const { return kib * 1024 / sizeof(float); }
 };
 
-// Arithmetic that no compiler leaves out, out of a core's own registers.
+// Arithmetic that no compiler leaves out, on next to no memory.
 float compute(long turns) {
   float x[16] = {1};
   for (long i = 0; i < turns; ++i) {

@@ -94,7 +94,7 @@ void as_communicators(int ranks, int users, std::size_t bytes, int calls, bool p
 int main(int argc, char** argv) {
   int ranks = 2, users = 2, rounds = 7;
   double seconds = 0.1;
-  bool pin = false;
+  bool pin = true;
   std::string json;
   CLI::App app(
       "Measures what several users of this machine get through at once. Exit status: 1 below nine tenths of one.",
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", seconds, "What each measurement takes, about")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_flag("--pin", pin, "Bind ranks to processors");
+  app.add_flag("--pin,!--no-pin", pin, "Bind ranks to processors: yes unless told not to");
   app.add_option("-n,--rounds", rounds, "Medians of so many")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_option("--json", json, "File for the results as JSON");
   CLI11_PARSE(app, argc, argv);

@@ -23,10 +23,11 @@
 
 namespace ringlet {
 
-/// How large buckets become, in bytes. Gradients are not cut: one that is larger travels alone.
+/// How large buckets become, in bytes. Gradients are not cut: one that is larger travels alone. Between processes of one
+/// machine, buckets that fit into a core's caches do best: their gradients are still there when the exchange begins.
 struct bucket_bytes {
   std::size_t first = std::size_t{256} << 10;  ///< small, so that the exchange begins early in the backward pass
-  std::size_t others = std::size_t{4} << 20;   ///< large enough that starting one costs nothing against its exchange
+  std::size_t others = std::size_t{1} << 20;
 };
 
 /// Which gradients travel together: a bucket takes gradients, one after the other, as long as they fit, and at least one.

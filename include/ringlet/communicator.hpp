@@ -237,7 +237,7 @@ class session {
   int pauses() const { return crowded_ || contended_ ? 10 : 2000; }
   // Called between polls when pauses are used up: yields, and when that has gone on for a while, rests.
   // @param spent how often it was called in this wait
-  void linger(unsigned spent) noexcept {
+  [[gnu::noinline]] void linger(unsigned spent) noexcept {
     in_vain();
     if (spent >= yields) return wires.rest();
     auto const before = std::chrono::steady_clock::now();

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../examples/07_own_transport.hpp"
 #include "../over_both.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/barrier.hpp"
@@ -21,16 +22,6 @@ using ringlet::status;
 using counts = std::vector<std::size_t>;
 
 namespace {
-
-constexpr bool plan(counts const& sizes, counts const& ends) { return ringlet::plan_buckets(sizes, 10, 100) == ends; }
-static_assert(plan({}, {}), "nothing makes no bucket");
-static_assert(plan({10, 100, 100}, {1, 2, 3}), "each fills its bucket exactly");
-static_assert(plan({4, 6, 1, 99, 1}, {2, 4, 5}), "as many as fit");
-static_assert(plan({11, 1}, {1, 2}), "one that is too large for the first bucket travels alone");
-static_assert(plan({1, 500, 1, 1}, {1, 2, 4}), "and so for the others");
-static_assert(plan({0, 0, 11, 0, 89, 0, 1}, {2, 6, 7}), "an empty one joins any bucket");
-static_assert(ringlet::plan_buckets(counts{5, 5, 5}, 0, 0) == counts{1, 2, 3}, "no room makes a bucket for each");
-static_assert(ringlet::plan_buckets(counts{1, std::size_t(-1), std::size_t(-1)}, 2, 10) == counts{1, 2, 3});
 
 // What rank `rank` contributes in step `step` to element `e` of gradient `i`: sums are not exact in float.
 float value(int rank, int step, std::size_t i, std::size_t e) {
@@ -68,6 +59,13 @@ OVER_BOTH("step after step, the gradients become what an all_reduce of each buck
           auto buckets = ringlet::make_bucketer<float>(comm, sizes, ringlet::average{}, small);
           expect(buckets.size() == sizes.size() && buckets.buckets() == 4, "the numbers");
           for (int step = 0; step < 4; ++step) check_step(comm, buckets, step, {0, 1, 2, 3, 4, 5, 6});
+        }) == 0);
+}
+
+TEST_CASE("and so over a transport that has links, and no memory of its own") {
+  CHECK(on<tests::processes<sockets>>(3, [](auto& comm) {
+          auto buckets = ringlet::make_bucketer<float>(comm, sizes, ringlet::average{}, small);
+          for (int step = 0; step < 3; ++step) check_step(comm, buckets, step, {6, 0, 1, 2, 3, 5, 4});
         }) == 0);
 }
 
@@ -221,6 +219,20 @@ OVER_BOTH("a failure ends a step on all ranks with its reason, by polling or not
               while (buckets.poll() == status::pending) std::this_thread::yield();
             else
               buckets.ready(1);
+            expect(error_of([&] { buckets.wait(); }), errc::aborted, "rank 1: had enough");
+          }) == 0);
+}
+
+OVER_BOTH("a failure before the first bucket starts is told with its reason, too") {
+  for (bool const polls : {false, true})
+    CHECK(on<Ranks>(2, [&](auto& comm) {
+            auto aside = comm.split(0);
+            auto buckets = ringlet::make_bucketer<int>(comm, counts{10'000});
+            ringlet::barrier(*aside);  // both have their memory
+            if (comm.rank() == 1) return comm.abort("had enough");
+            while (comm.transport().told() == nullptr) std::this_thread::yield();
+            buckets.ready(0);
+            if (polls) expect(buckets.poll() == status::failed && buckets.poll() == status::failed, "the status");
             expect(error_of([&] { buckets.wait(); }), errc::aborted, "rank 1: had enough");
           }) == 0);
 }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <ctime>
 #include <string>
@@ -29,7 +30,53 @@ double cpu_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
+// Never has anything to do, and remembers how it was driven.
+struct idle {
+  std::atomic<int> polls = 0, dozes = 0, wakes = 0;
+  bool called_back_in_poll = false;
+  int seen = 0;
+
+  ringlet::status poll() noexcept {
+    ++polls, polls.notify_one();
+    if (called_back_in_poll) wakes.wait(0);
+    seen = wakes;
+    return ringlet::status::pending;
+  }
+  bool doze() {
+    ++dozes, dozes.notify_one();
+    wakes.wait(seen);
+    return true;
+  }
+  void wake() { ++wakes, wakes.notify_one(); }
+  void wait() {}
+};
+
 }  // namespace
+
+TEST_CASE("it polls once, and then lets what it drives sleep until that is woken") {
+  CHECK(on<tests::threads<ringlet::in_process>>(1, [](auto& comm) {
+          idle work;
+          ringlet::progress_thread progress(comm, work);
+          progress.start();
+          work.dozes.wait(0);
+          work.wake();
+          work.dozes.wait(1);
+          progress.wait();
+          expect(work.polls == 3 && work.dozes == 2, std::to_string(work.polls) + " polls");
+        }) == 0);
+}
+
+TEST_CASE("it does not let it sleep when it was called back in the meantime") {
+  CHECK(on<tests::threads<ringlet::in_process>>(1, [](auto& comm) {
+          idle work;
+          work.called_back_in_poll = true;
+          ringlet::progress_thread progress(comm, work);
+          progress.start();
+          work.polls.wait(0);
+          progress.wait();
+          expect(work.polls == 1 && work.dozes == 0, "the order of events");
+        }) == 0);
+}
 
 OVER_BOTH("a thread carries a bucketer through step after step, while its owner only writes gradients") {
   CHECK(on<Ranks>(2, [](auto& comm) {
