@@ -65,3 +65,6 @@
 //   ringlet/bootstrap/from_environment.hpp
 // Ranks of several machines, over any network that libfabric knows (needs its headers; the library is loaded while running):
 //   ringlet/transport/fabric.hpp
+// All-reduce over two transports, one inside hosts and one between them; which ranks share a host:
+//   ringlet/hierarchical.hpp
+//   ringlet/bootstrap/same_host.hpp
