@@ -146,7 +146,7 @@ part<X> connect_part(M& all, S& beneath, std::string const& name, std::vector<in
   } catch (error const& e) {
     failed = failure(e.why(), among_all(e, ranks).words()).substr(0, 256);
   }
-  auto const until = deadline_after(options.connect_timeout + 2 * verdict_grace);
+  auto const until = deadline_after(options.connect_timeout) + 2 * verdict_grace;  // beyond the longest of theirs
   for (std::string const& text : all.exchange(name, failed, until))
     if (!text.empty()) verdict_of(text);  // throws it
   return {std::move(*comm), ranks};
@@ -158,8 +158,7 @@ part<X> connect_part(M& all, S& beneath, std::string const& name, std::vector<in
 /// Like `connect` it takes the store for itself.
 /// @tparam Inner the transport inside a host
 /// @tparam Outer the transport between hosts
-/// @param inner its options; the same on all ranks of a host
-/// @param outer its options
+/// @param inner, outer their options; what ranks of a communicator must have alike, all ranks must have alike
 /// @param hosts_of a collective: called with a meeting of all ranks and a time to be ready by, it gives a name for each rank's
 ///   host, by rank, the same on all ranks
 /// @throws error(errc::unsupported) when hosts have different numbers of ranks
