@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-// All-reduce over two transports: a fast one inside each host, a slower one between hosts. With L ranks on each of H hosts:
+// All-reduce over two transports: a fast one inside each host, a slower one between hosts. With L ranks on each of H
+// hosts:
 //
 //     inside a host    reduce_scatter    rank l of the host has the host's sum of chunk l
-//     across hosts     all_reduce        rank l of each host has everybody's sum of chunk l: L rings, each with 1/L of the data
+//     across hosts     all_reduce        rank l of each host has everybody's sum of chunk l: L rings
 //     inside a host    all_gather        everyone has all chunks
 //
 // So what goes between two hosts is what one ring of H ranks would send, however many ranks the hosts have.
@@ -51,9 +52,9 @@ inline error among_all(error const& e, std::vector<int> const& ranks) {
 }
 }  // namespace detail
 
-/// Ranks that are connected twice: with those of their own host, and with those of the same place on the other hosts. Made by
-/// `connect_hierarchical`; for `all_reduce` and `barrier`. What is said of communicators goes for it, too: one thread uses it,
-/// calls come in the same order on all ranks, and after a failure it is finished, on all ranks.
+/// Ranks that are connected twice: with those of their own host, and with those of the same place on the other hosts.
+/// Made by `connect_hierarchical`; for `all_reduce` and `barrier`. What is said of communicators goes for it, too: one
+/// thread uses it, calls come in the same order on all ranks, and after a failure it is finished, on all ranks.
 /// @tparam Inner the transport inside a host
 /// @tparam Outer the transport between hosts
 template <transport Inner, transport Outer>
@@ -80,8 +81,8 @@ class hierarchical {
     outer_.comm.session().fail(f);
   }
 
-  /// A step inside the host, and one across hosts. Not for users. A fault of one part is passed on to the other, for there
-  /// are ranks that only hear of it so.
+  /// A step inside the host, and one across hosts. Not for users. A fault of one part is passed on to the other, for
+  /// there are ranks that only hear of it so.
   template <class F>
   void inside(F&& f) {
     run(inner_, outer_, f);
@@ -146,7 +147,7 @@ part<X> connect_part(M& all, S& beneath, std::string const& name, std::vector<in
   } catch (error const& e) {
     failed = failure(e.why(), among_all(e, ranks).words()).substr(0, 256);
   }
-  auto const until = deadline_after(options.connect_timeout + 2 * verdict_grace);
+  auto const until = deadline_after(options.connect_timeout) + 2 * verdict_grace;  // beyond the longest of theirs
   for (std::string const& text : all.exchange(name, failed, until))
     if (!text.empty()) verdict_of(text);  // throws it
   return {std::move(*comm), ranks};
@@ -154,14 +155,13 @@ part<X> connect_part(M& all, S& beneath, std::string const& name, std::vector<in
 
 }  // namespace detail
 
-/// Connects the ranks of each host over one transport, and those of the same place on all hosts over another; a collective.
-/// Like `connect` it takes the store for itself.
+/// Connects the ranks of each host over one transport, and those of the same place on all hosts over another; a
+/// collective. Like `connect` it takes the store for itself.
 /// @tparam Inner the transport inside a host
 /// @tparam Outer the transport between hosts
-/// @param inner its options; the same on all ranks of a host
-/// @param outer its options
-/// @param hosts_of a collective: called with a meeting of all ranks and a time to be ready by, it gives a name for each rank's
-///   host, by rank, the same on all ranks
+/// @param inner, outer their options; what ranks of a communicator must have alike, all ranks must have alike
+/// @param hosts_of a collective: called with a meeting of all ranks and a time to be ready by, it gives a name for each
+///   rank's host, by rank, the same on all ranks
 /// @throws error(errc::unsupported) when hosts have different numbers of ranks
 /// @throws error whatever `connect` and the transports throw, the same on all ranks
 template <transport Inner, transport Outer, store S, class HostsOf = same_host>
@@ -243,14 +243,15 @@ struct parts_of {
 
 }  // namespace detail
 
-/// An all-reduce inside hosts, across them, and inside again: every rank's output becomes the reduction of all ranks' inputs,
-/// in the same bits on all ranks.
+/// An all-reduce inside hosts, across them, and inside again: every rank's output becomes the reduction of all ranks'
+/// inputs, in the same bits on all ranks.
 ///
-/// Order of addition: the buffer is cut into chunks, one for each of the L ranks of a host, and chunk l into one part for each
-/// of the H hosts. Each host adds up chunk l in the order of its ranks l+1, l+2, ..., l (mod L); those sums are added, in part
-/// h, in the order of hosts h+1, h+2, ..., h (mod H). That is not the order of one ring, so of floating-point sums the bits may
-/// differ from one ring's. An average is divided once, by the number of all ranks. With `travel_as<W>` values travel as W in
-/// all three steps; between these they are in the output as elements, so W is no larger than those.
+/// Order of addition: the buffer is cut into chunks, one for each of the L ranks of a host, and chunk l into one part
+/// for each of the H hosts. Each host adds up chunk l in the order of its ranks l+1, l+2, ..., l (mod L); those sums
+/// are added, in part h, in the order of hosts h+1, h+2, ..., h (mod H). That is not the order of one ring, so of
+/// floating-point sums the bits may differ from one ring's. An average is divided once, by the number of all ranks.
+/// With `travel_as<W>` values travel as W in all three steps; between these they are in the output as elements, so W is
+/// no larger than those.
 /// @param input any count, also 0, the same on all ranks; is not written
 /// @param output as many elements; may be the input itself, but not overlap it otherwise
 /// @param op the operator, with its policies

@@ -16,8 +16,8 @@
 
 namespace ringlet {
 
-/// Which ranks share a host: those that can reach each other by local sockets, as `shared_memory` needs it, which means one
-/// kernel and one network namespace. Names of hosts are not asked: containers share or repeat them.
+/// Which ranks share a host: those that can reach each other by local sockets, as `shared_memory` needs it, which means
+/// one kernel and one network namespace. Names of hosts are not asked: containers share or repeat them. A collective.
 struct same_host {
   /// @return by rank, what names its host: the lowest rank there
   template <meeting M>
