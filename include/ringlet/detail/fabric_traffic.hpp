@@ -83,16 +83,6 @@ class fabric_traffic {
   std::deque<fabric_ticket> receives_;  // for words, or for CQ data to use up
 };
 
-inline fabric_traffic::fabric_traffic(fabric_shape const& s, fabric_endpoint& e, std::atomic<bool> const& stopped)
-    : shape(s),
-      endpoint(&e),
-      stopped_(&stopped),
-      inbox_memory_(detail::fabric_allocate(s.bytes() + words() * fabric_shape::note_bytes)),
-      outbox_memory_(detail::fabric_allocate(s.bytes())) {
-  inbox = &e.enroll(inbox_memory_.get(), s.bytes() + words() * fabric_shape::note_bytes, true);
-  outbox = &e.enroll(outbox_memory_.get(), s.bytes(), false);
-}
-
 inline void fabric_traffic::expect(fabric_ticket::use what, std::size_t count) {
   receives_.clear();
   for (std::size_t i = 0; i < count; ++i) {

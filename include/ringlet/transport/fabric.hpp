@@ -287,7 +287,7 @@ class fabric {
   // Finds out what the providers can do, and lets those that connect when they are first used do so. It polls until all
   // ranks are through: a neighbour's connection may need this rank's help.
   void greet(time_point until) {
-    auto& [next, prev] = greetings_;
+    fabric_ticket &next = greetings_[0], &prev = greetings_[1];
     std::vector<std::uint32_t> levels(static_cast<std::size_t>(peers_.size()));
     std::vector<bool> ready(levels.size());
     std::uint32_t& mine = levels[static_cast<std::size_t>(peers_.rank())];

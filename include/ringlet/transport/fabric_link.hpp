@@ -301,6 +301,16 @@ class fabric_link {
   fabric_sender next_;
 };
 
+inline fabric_traffic::fabric_traffic(fabric_shape const& s, fabric_endpoint& e, std::atomic<bool> const& stopped)
+    : shape(s),
+      endpoint(&e),
+      stopped_(&stopped),
+      inbox_memory_(detail::fabric_allocate(s.bytes() + words() * fabric_shape::note_bytes)),
+      outbox_memory_(detail::fabric_allocate(s.bytes())) {
+  inbox = &e.enroll(inbox_memory_.get(), s.bytes() + words() * fabric_shape::note_bytes, true);
+  outbox = &e.enroll(outbox_memory_.get(), s.bytes(), false);
+}
+
 inline fabric_traffic::~fabric_traffic() { endpoint->close(); }  // before its memory goes
 
 inline void fabric_traffic::open() {

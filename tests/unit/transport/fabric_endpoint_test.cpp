@@ -98,13 +98,13 @@ TEST_CASE("a write arrives with its word, and ends") {
 }
 
 TEST_CASE("few bytes are free at once where the provider injects; where it cannot, the ticket is out") {
-  for (auto [provider, injects] : {std::pair{"plain", true}, {"null_inject", false}, {"refused_inject", false}}) {
-    CAPTURE(provider);
-    one x(provider);
+  for (auto const& c : {std::pair{"plain", true}, {"null_inject", false}, {"refused_inject", false}}) {
+    CAPTURE(c.first);
+    one x(c.first);
     auto const& r = x.e.enroll(x.memory, sizeof x.memory, true);
     fabric_ticket t;
     CHECK(x.e.write_few({x.self, r.base + 64, r.key}, x.of(x.memory, 8, r), 5, t) == posted::yes);
-    CHECK(t.out == !injects);
+    CHECK(t.out == !c.second);
     one::seen seen;
     while (t.out || seen.words.empty()) x.e.poll(seen);
   }

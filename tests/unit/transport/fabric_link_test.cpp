@@ -83,14 +83,14 @@ constexpr std::size_t large = 1 << 16;  // ints, enough to open an output for
 }  // namespace
 
 TEST_CASE("as many slices as slots are under way, and each release gives one credit") {
-  for (auto [provider, level] : {std::pair{"plain", 2},
-                                 {"reordered", 2},
-                                 {"rx_cq_data", 2},
-                                 {"everything", 2},
-                                 {"no_writes", 1},
-                                 {"all_but_writes", 1}}) {
-    CAPTURE(provider);
-    two_ranks w(provider, small, level);
+  for (auto const& c : {std::pair{"plain", 2},
+                        {"reordered", 2},
+                        {"rx_cq_data", 2},
+                        {"everything", 2},
+                        {"no_writes", 1},
+                        {"all_but_writes", 1}}) {
+    CAPTURE(c.first);
+    two_ranks w(c.first, small, c.second);
     int sent = 0, received = 0;
     for (int i = 0; i < 300; ++i) w.a().next().try_acquire<int>({0, 1, false});  // storms pass
     for (int tries = 0; tries < 1000; ++tries) sent += w.send(sent);
@@ -257,27 +257,27 @@ TEST_CASE("an output is not opened when it is small, or not registered") {
 }
 
 TEST_CASE("what was called comes with the slice, however it is sent") {
-  for (auto [provider, level] : {std::pair{"plain", 2}, {"no_gather", 2}, {"no_writes", 1}})
+  for (auto const& c : {std::pair{"plain", 2}, {"no_gather", 2}, {"no_writes", 1}})
     for (bool put : {false, true}) {
-      CAPTURE(provider);
+      CAPTURE(c.first);
       CAPTURE(put);
-      two_ranks w(provider, small, level);
-      ringlet::call c{.sequence = 11, .count = 12};
+      two_ranks w(c.first, small, c.second);
+      ringlet::call const called{.sequence = 11, .count = 12};
       int value = 9;
       w.ranks[0].endpoint->enroll(reinterpret_cast<std::byte*>(&value), sizeof value, true);
       if (put) {
-        w.a().next().announce(c);
+        w.a().next().announce(called);
         CHECK(w.a().next().try_put<int>({&value, 1}, {0, 1, true}));
       } else {
         auto const s = w.a().next().try_acquire<int>({0, 1, false});
         *s.data = value;
-        w.a().next().announce(c);
+        w.a().next().announce(called);
         w.a().next().commit();
       }
       slice<int> got;
       while (!(got = w.b().prev().try_peek<int>({0, 1, false}))) continue;
       CHECK(*got.data == 9);
-      CHECK(w.b().prev().announced() == c);
+      CHECK(w.b().prev().announced() == called);
       w.b().prev().release();
       CHECK(w.send(10));
       while (!(got = w.b().prev().try_peek<int>({0, 1, false}))) continue;
