@@ -183,3 +183,25 @@ OVER_BOTH("operations that outlive their communicator end; the peers are told") 
           }
         }) == 0);
 }
+
+// Says how often a wait yields before it rests, and counts the rests.
+template <unsigned Yields>
+class counted_rests : public ringlet::in_process {
+ public:
+  using in_process::in_process;
+  static constexpr unsigned yields = Yields;
+  void rest() {
+    ++rests;
+    in_process::rest();
+  }
+  int rests = 0;
+};
+
+TEST_CASE_TEMPLATE("a transport may say how often a wait yields before it rests", X, counted_rests<0>,
+                   counted_rests<~0u>) {
+  CHECK(on<threads<X>>(2, [](auto& comm) {
+          if (comm.rank() == 1) std::this_thread::sleep_for(50ms);
+          ringlet::barrier(comm);
+          expect(comm.rank() == 1 || (comm.transport().rests > 0) == (X::yields == 0), "rests");
+        }) == 0);
+}
