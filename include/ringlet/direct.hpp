@@ -102,9 +102,7 @@ class direct_operation {
            false);
       return peers_->publish(*called_);
     }
-    // Two halves of a stage, so that one can be filled while others still read the other; a row for each chunk.
-    std::size_t const row = peers_->stage_bytes() / 2 / static_cast<std::size_t>(peers_->size());
-    row_ = chosen(false) == route::staged ? row / interference * interference / sizeof(element) : 0;
+    if (chosen(false) == route::staged) row_ = row_bytes() / sizeof(element);
     for (auto which : {input, output}) {
       if (!needed[which]) continue;
       here_[which] = peers_->locate(which == input ? at_.input : at_.output, at_.chunks.count * sizeof(element));
@@ -118,14 +116,14 @@ class direct_operation {
     std::size_t const input = whole_input(What) ? at_.chunks.count : longest_;
     std::size_t const board = alignof(element) <= 16 ? peers_->board_bytes() : 0;  // boards are aligned to that
     return select_.choose(input * sizeof(element), at_.chunks.count * sizeof(element), in_reach, board,
-                          peers_->stage_bytes());
+                          row_bytes() >= sizeof(element));
   }
 
   // The exchange before round `round_`.
   [[gnu::noinline]] constexpr void show() {
     if (here_[input].window == position::on_stage)
       for (int c = 0; c < peers_->size(); ++c)
-        if (c != peers_->rank())
+        if (c != peers_->rank() && in_round(c) != 0)
           copy(row(peers_->rank(), c, round_), at_.input + offset(c) + begin(), in_round(c), false);
     position* const board = peers_->template board<position>();
     for (auto which : {input, output}) board[which] = here_[which];
@@ -202,6 +200,7 @@ class direct_operation {
   constexpr void collect(int round) {
     for (int k = 1; k < peers_->size(); ++k) {
       int const peer = (peers_->rank() + k) % peers_->size();
+      if (in_round(peer, round) == 0) continue;
       copy(at_.output + offset(peer) + begin(round), row(peer, peer, round), in_round(peer, round),
            far() && !in_place());
     }
@@ -243,10 +242,14 @@ class direct_operation {
     if (where.window == position::on_stage) return row(peer, chunk, round_) + (first - begin());
     return peers_->template at<element>(peer, where) + offset(chunk) + first;
   }
+  // A stage has two halves, so that one can be filled while others still read the other, with a row for each chunk. Rows
+  // lie where they lie for every operation, whatever its elements: who has ended one may be at the next while a slower
+  // rank still collects from the row of results, which the next one's first input does not touch.
+  constexpr std::size_t row_bytes() const { return stage_row(peers_->stage_bytes(), peers_->size()); }
   // The place of a chunk's part in a round on a rank's stage.
   [[gnu::noinline]] constexpr element* row(int peer, int chunk, int round) const {
     auto const at = static_cast<std::size_t>((round % 2) * peers_->size() + chunk);
-    return peers_->template stage<element>(peer) + at * row_;
+    return peers_->template stage<element>(peer, at * row_bytes());
   }
   // Where, in each chunk, a round begins, and how many elements of a chunk are in it.
   constexpr std::size_t begin(int round) const { return static_cast<std::size_t>(round) * row_; }

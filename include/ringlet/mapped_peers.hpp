@@ -31,8 +31,8 @@ struct position {
 /// `enter()` and `leave()`. `enter()` is false when a fault is known: then stay out. Who has failed waits, before it lets
 /// its buffers go, until no peer is within; so whoever is within looks at `broken()` now and then.
 ///
-/// `stage<T>(peer)` is memory of that rank's, `stage_bytes()` long and aligned to 128, which all can reach: a rank writes to
-/// its own, and others read it; exchanges order that. With 0 bytes there is none, and the pointer means nothing.
+/// `stage<T>(peer, at)` is memory of that rank's, `at` bytes into a stage that is `stage_bytes()` long and aligned to 128, and
+/// which all can reach: a rank writes to its own, and others read it; exchanges order that. With 0 bytes there is none.
 ///
 /// @code
 /// template <ringlet::mapped_peers<char> M>
@@ -56,7 +56,7 @@ concept mapped_peers = requires(M& m, int peer, call const& c, T const* p, std::
   { m.locate(p, bytes) } -> std::same_as<position>;
   { m.template at<T>(peer, where) } -> std::same_as<T*>;
   { m.stage_bytes() } -> std::same_as<std::size_t>;
-  { m.template stage<T>(peer) } -> std::same_as<T*>;
+  { m.template stage<T>(peer, bytes) } -> std::same_as<T*>;
   { m.enter() } -> std::same_as<bool>;
   { m.leave() } -> std::same_as<void>;
   { m.broken() } -> std::same_as<bool>;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "ringlet/config.hpp"
+
 namespace ringlet {
 
 /// How an operation among ranks that share memory goes. All give the same bits.
@@ -21,6 +23,12 @@ constexpr char const* to_string(route r) {
   return names[static_cast<int>(r)];
 }
 
+/// Bytes of a row on a stage, which has two of them for each rank.
+/// @param stage bytes of the stage
+constexpr std::size_t stage_row(std::size_t stage, int ranks) {
+  return stage / 2 / static_cast<std::size_t>(ranks) / interference * interference;
+}
+
 /// Which route an operation takes: a pure function of what all ranks know. The bounds are compared between ranks when they
 /// connect. The defaults suit machines of the kind that README.md measures; `ringlet-perf --tune` fits them to another one
 /// (tuning_file.hpp).
@@ -35,12 +43,12 @@ struct selection {
   /// @param input bytes of one rank's input; of the longest, where they differ
   /// @param whole bytes of the whole buffer
   /// @param in_reach whether all ranks can reach all memory that the operation needs
-  /// @param board, stage bytes of a rank's board and stage
-  constexpr route choose(std::size_t input, std::size_t whole, bool in_reach, std::size_t board,
-                         std::size_t stage) const {
+  /// @param board bytes of a board
+  /// @param stages whether an element fits a row of a stage
+  constexpr route choose(std::size_t input, std::size_t whole, bool in_reach, std::size_t board, bool stages) const {
     if (input <= one_shot_bytes && input <= board) return route::one_shot;
     if (in_reach) return route::direct;
-    return whole <= staged_bytes && stage != 0 ? route::staged : route::ring;
+    return whole <= staged_bytes && stages ? route::staged : route::ring;
   }
 
   /// The bounds as the text that ranks compare, and that files hold: `one_shot_bytes=16384 staged_bytes=4194304`.

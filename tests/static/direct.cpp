@@ -75,8 +75,8 @@ struct peers {
   }
   constexpr std::size_t stage_bytes() const { return at_->stage_elements() * sizeof(T); }
   template <class U>
-  constexpr U* stage(int peer) const {
-    return at_->stages.data() + static_cast<std::size_t>(peer) * at_->stage_elements();
+  constexpr U* stage(int peer, std::size_t at) const {
+    return at_->stages.data() + static_cast<std::size_t>(peer) * at_->stage_elements() + at / sizeof(T);
   }
   template <class U>
   constexpr U* at(int, position where) {

@@ -33,7 +33,7 @@ struct archetype {
   }
   constexpr std::size_t stage_bytes() { return sizeof stage_; }
   template <std::same_as<char> T>
-  constexpr T* stage(int) {
+  constexpr T* stage(int, std::size_t) {
     return stage_;
   }
   constexpr bool enter() { return true; }
@@ -104,7 +104,7 @@ struct without_stage_bytes : archetype {
 };
 struct without_stage : archetype {
   template <class T>
-  T* stage(int) = delete;
+  T* stage(int, std::size_t) = delete;
 };
 struct without_broken : archetype {
   bool broken() = delete;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -32,6 +33,15 @@ void refused(Comm& comm, F&& wrong, std::string const& words) {
   ringlet::all_reduce(comm, x);
   expect(x[0] == comm.size(), "the operation after a refused one");
 }
+
+// An element whose size does not divide that of a row.
+struct triple {
+  float a, b, c;
+};
+struct sum_of_triples {
+  using commutative_and_associative = std::true_type;
+  triple operator()(triple const& x, triple const& y) const { return {x.a + y.a, x.b + y.b, x.c + y.c}; }
+};
 
 // An operation that is made where it stays.
 template <class Start>
@@ -254,4 +264,35 @@ OVER_BOTH("an exception in one rank ends what the others wait for") {
             expect(comm.rank() == 1, e.what());
           }
         }) == 0);
+}
+
+// One thread is both ranks, so that it is this order: rank 1 has ended the first operation and shown its input to the next
+// when rank 0 collects the results of the first.
+TEST_CASE("the next operation's input leaves alone what others still collect, whatever its elements") {
+  ringlet::memory_store store;
+  std::optional<ringlet::communicator<ringlet::shared_memory>> comm[2];
+  auto const come = [&](int rank) {
+    comm[rank] = ringlet::connect<ringlet::shared_memory>(ringlet::bootstrap<ringlet::memory_store>{rank, 2, store});
+  };
+  std::thread other(come, 0);
+  come(1);
+  other.join();
+  std::vector<triple> first[2] = {{16'000, {1, 1, 1}}, {16'000, {2, 2, 2}}};
+  std::vector<float> second[2] = {std::vector<float>(1 << 16, 100.0F), std::vector<float>(1 << 16, 200.0F)};
+  auto a = ringlet::async_all_reduce(*comm[0], first[0], sum_of_triples{});
+  auto b = ringlet::async_all_reduce(*comm[1], first[1], sum_of_triples{});
+  while (b.poll() == status::pending && a.poll() == status::pending) continue;
+  REQUIRE(b.poll() == status::ready);
+  auto d = ringlet::async_all_reduce(*comm[1], second[1]);
+  CHECK(d.poll() == status::pending);
+  CHECK(a.poll() == status::ready);
+  auto c = ringlet::async_all_reduce(*comm[0], second[0]);
+  while (c.poll() == status::pending) d.poll();
+  d.wait();
+  for (int rank : {0, 1}) {
+    std::size_t wrong = 0;
+    for (triple const& x : first[rank]) wrong += x.a != 3 || x.b != 3 || x.c != 3;
+    for (float x : second[rank]) wrong += x != 300;
+    CHECK(wrong == 0);
+  }
 }

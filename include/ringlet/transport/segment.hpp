@@ -144,8 +144,8 @@ class segment_peers {
   std::size_t board_bytes() const { return settings_.board_bytes; }
   std::size_t stage_bytes() const { return settings_.stage_bytes; }
   template <class T>
-  T* stage(int peer) const {
-    return reinterpret_cast<T*>(segment(peer) + stage_offset(settings_));
+  T* stage(int peer, std::size_t at) const {
+    return reinterpret_cast<T*>(segment(peer) + stage_offset(settings_) + at);
   }
   template <class T>
   T* board() {
