@@ -131,7 +131,8 @@ int run(any_communicator any, options const& o) {
 }
 
 template <ringlet::store S>
-int work(ringlet::bootstrap<S> who, options const& o) {
+int work(ringlet::bootstrap<S> who, options o) {
+  if (!o.tuning.empty()) o.select = ringlet::tuned_by(o.tuning, who.size);
   return o.tune.empty() ? run(connect(who, o), o) : tune(who, o);
 }
 
@@ -141,9 +142,15 @@ int work(ringlet::bootstrap<S> who, options const& o) {
 int main(int argc, char** argv) {
   perf::options o;
   if (auto const status = perf::parse(argc, argv, o)) return *status;
-  if (o.explain) return perf::explain(o), 0;
   try {
-    if (auto const where = ringlet::environment(); where.launcher != "none") {
+    auto const where = ringlet::environment();
+    if (o.explain) {
+      if (where.launcher != "none") o.ranks = where.size;
+      if (!o.tuning.empty()) o.select = ringlet::tuned_by(o.tuning, o.ranks);
+      if (where.rank <= 0) perf::explain(o);
+      return 0;
+    }
+    if (where.launcher != "none") {
 #if __has_include(<asio.hpp>)
       ringlet::launched_rank self(where, std::chrono::steady_clock::now() + std::chrono::minutes(1));
       return perf::work(self.bootstrap(), o);

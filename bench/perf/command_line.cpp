@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "elements.hpp"
-#include "ringlet/tuning_file.hpp"
 
 namespace perf {
 
@@ -78,8 +77,7 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   // Better known before a long run than after it.
   CLI::Validator const writable(
       [](std::string& file) { return std::ofstream(file, std::ios::app) ? "" : "cannot write " + file; }, "FILE");
-  std::string tuning;
-  app.add_option("--tuning", tuning, "File that --tune has written: which sizes take which route")
+  app.add_option("--tuning", o.tuning, "File that --tune has written: which sizes take which route")
       ->check(CLI::ExistingFile);
   app.add_flag("--explain", o.explain, "Only say which route each size takes, and why");
   app.add_option("--tune", o.tune, "File for the routes that are fastest here with so many ranks; takes a minute")
@@ -93,6 +91,7 @@ std::optional<int> parse(int argc, char** argv, options& o) {
     if (o.least > o.most)
       throw CLI::ValidationError("-b", "the smallest size, " + std::to_string(o.least) + ", is above the largest, " +
                                            std::to_string(o.most) + " (-e)");
+    if (o.most > std::size_t{1} << 48) throw CLI::ValidationError("-e", "more than any machine has");
     if (o.least == 0 && o.factor > 1) throw CLI::ValidationError("-b", "0 times -f stays 0: step with -i");
     for (element_entry const& e : elements)
       if (o.type == e.name && !e.builds(o))
@@ -100,7 +99,9 @@ std::optional<int> parse(int argc, char** argv, options& o) {
                                              "; to have it, add it to `built` in bench/perf/operators.hpp");
     if (!o.tune.empty() && (o.transport != "shared_memory" || o.collective != "all_reduce"))
       throw CLI::ValidationError("--tune", "is for all_reduce over shared_memory");
-    if (!tuning.empty()) o.select = ringlet::tuned_by(tuning, o.ranks);
+    if (!o.tune.empty() && o.most < (std::size_t{128} << 10))
+      throw CLI::ValidationError("--tune", "needs sizes of 128K at least (-e)");
+    if (o.explain && o.collective == "barrier") throw CLI::ValidationError("--explain", "a barrier has no sizes");
     with_transport(o, [&]<class X>(entry<X> const&) { settings_for<X>(o); });
   } catch (CLI::ParseError const& e) {
     return app.exit(e) == 0 ? 0 : 2;

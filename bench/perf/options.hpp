@@ -34,9 +34,13 @@ struct options {
   double timeout = 60;              ///< seconds that a rank waits for its peers
   ringlet::selection select{};      ///< which sizes take which route
   bool explain = false;             ///< only say which route each size takes
+  std::string tuning;               ///< file to read `select` from; empty: none
   std::string json, svg, tune;      ///< files to write; empty: none
 
-  std::size_t next(std::size_t bytes) const { return factor > 1 ? bytes * factor : bytes + step; }
+  std::size_t next(std::size_t bytes) const {
+    if (factor > 1) return bytes > most / factor ? most + 1 : bytes * factor;
+    return bytes + step;
+  }
 };
 
 }  // namespace perf

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,13 @@ inline void explain(options const& o) {
               o.select.describe().c_str());
   std::printf("# %12s  %-8s  why\n", "size", "route");
   for (std::size_t bytes = o.least; bytes <= o.most; bytes = o.next(bytes)) {
-    bool const in_reach = o.allocated || o.transport == "in_process";
+    bool const threads = o.transport == "in_process", mapped = threads || o.transport == "shared_memory";
+    bool const in_reach = threads || o.allocated;
     std::size_t const part = (bytes + static_cast<std::size_t>(o.ranks) - 1) / static_cast<std::size_t>(o.ranks);
-    bool const mapped = in_reach || o.transport == "shared_memory";
     std::size_t const input = o.collective == "all_gather" ? part : bytes;
     auto const route =
-        mapped ? o.select.choose(input, bytes, in_reach, s.board_bytes, s.stage_bytes) : ringlet::route::ring;
+        mapped ? o.select.choose(input, bytes, in_reach, s.board_bytes, ringlet::stage_row(s.stage_bytes, o.ranks) != 0)
+               : ringlet::route::ring;
     std::string why;
     switch (route) {
       case ringlet::route::one_shot:
@@ -56,8 +58,9 @@ struct contest {
 };
 
 /// The bound below which the first route is to be taken: the one that loses least, over all sizes, against the better of
-/// the two at each.
-inline std::size_t bound(std::vector<contest> const& all) {
+/// the two at each. Without any size, `otherwise`.
+inline std::size_t bound(std::vector<contest> const& all, std::size_t otherwise) {
+  if (all.empty()) return otherwise;
   std::size_t best = 0;
   double least = HUGE_VAL;
   for (std::size_t i = 0; i <= all.size(); ++i) {
@@ -76,7 +79,9 @@ inline void write_line(std::string const& file, int ranks, ringlet::selection co
   std::ifstream from(file);
   for (std::string line; std::getline(from, line);)
     if (line.rfind(mine, 0) != 0) text += line + "\n";
-  std::ofstream(file) << text << mine << s.describe() << "\n";
+  std::ofstream to(file);
+  to << text << mine << s.describe() << "\n";
+  if (!to.flush()) throw std::runtime_error("cannot write " + file);
 }
 
 /// Finds the selection for this machine and number of ranks, and writes it into the file's line for that number. All ranks
@@ -119,9 +124,10 @@ int tune(ringlet::bootstrap<S> who, options const& o) {
 
   if (who.rank == 0) std::printf("# %12s  %10s  %10s  (us)\n", "size", "one-shot", "staged");
   ringlet::selection best;
-  best.one_shot_bytes = bound(compare(shot, staged, 1024, settings_for<ringlet::shared_memory>(o).board_bytes));
+  best.one_shot_bytes =
+      bound(compare(shot, staged, 1024, settings_for<ringlet::shared_memory>(o).board_bytes), best.one_shot_bytes);
   if (who.rank == 0) std::printf("# %12s  %10s  %10s  (us)\n", "size", "staged", "ring");
-  best.staged_bytes = bound(compare(staged, ring, std::size_t{64} << 10, o.most));
+  best.staged_bytes = bound(compare(staged, ring, std::size_t{64} << 10, o.most), best.staged_bytes);
   if (who.rank == 0) {
     write_line(o.tune, who.size, best);
     std::printf("# %s: ranks=%d %s\n", o.tune.c_str(), who.size, best.describe().c_str());

@@ -96,7 +96,7 @@ class bucketer {
   /// @throws error(errc::invalid_argument) for an unknown gradient, or one that is ready already in this step
   void ready(std::size_t i) {
     check(i);
-    if (gradients_[i].ready.exchange(true, std::memory_order_relaxed))
+    if (gradients_[i].ready.exchange(true, std::memory_order_release))
       throw error(errc::invalid_argument,
                   detail::words("gradient %zu is ready twice in one step: call wait() between steps", i));
     // Whoever sees 0 sees what all who counted down have written.
@@ -122,7 +122,7 @@ class bucketer {
   void wait() {
     if (why_ != nullptr) std::rethrow_exception(why_);
     for (std::size_t i = 0; i < size(); ++i)
-      if (now_ != status::failed && !gradients_[i].ready.load(std::memory_order_relaxed))
+      if (now_ != status::failed && !gradients_[i].ready.load(std::memory_order_acquire))
         throw error(errc::invalid_argument,
                     detail::words("gradient %zu of %zu is not ready: call ready() for each before wait()", i, size()));
     for (std::size_t b = 0; b < buckets_.size(); ++b) {

@@ -33,9 +33,13 @@ concept contiguous = requires(R& r) {
 template <contiguous R>
 using element_of = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 
-/// Whether a buffer given as `R&&` outlives the call: a variable, or a view, but no container made in the call.
+/// Whether a buffer given as `R&&` outlives the call: a variable, or a view, but no container made in the call. A view is
+/// what owns nothing, and whose elements do not become constant with it, as those of an array do.
 template <class R>
-inline constexpr bool stays = std::is_lvalue_reference_v<R> || std::is_trivially_destructible_v<R>;
+inline constexpr bool stays =
+    std::is_lvalue_reference_v<R> ||
+    (std::is_trivially_destructible_v<R> &&
+     std::is_same_v<decltype(std::data(std::declval<R&>())), decltype(std::data(std::declval<R const&>()))>);
 
 namespace detail {
 

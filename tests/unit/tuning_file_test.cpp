@@ -52,9 +52,15 @@ TEST_CASE("what describe says can be read again") {
 TEST_CASE("a line that is none is refused, with the line") {
   for (char const* line :
        {"ranks=2", "ranks=2 one_shot_bytes=1 staged_bytes=2 more", "one_shot_bytes=1",
-        "ranks=0 one_shot_bytes=1 staged_bytes=1", "ranks=2 one_shot_bytes=x staged_bytes=1", " # indented"})
+        "ranks=0 one_shot_bytes=1 staged_bytes=1", "ranks=2 one_shot_bytes=x staged_bytes=1", " # indented",
+        "ranks=2 one_shot_bytes= 1 staged_bytes=1", "ranks=2 one_shot_bytes=-1 staged_bytes=1",
+        "ranks=2 one_shot_bytes=99999999999999999999999 staged_bytes=1"})
     CHECK(refused(std::string("ranks=4 one_shot_bytes=1 staged_bytes=1\n") + line + "\n")
               .find("'" + std::string(line) + "'") != std::string::npos);
+}
+
+TEST_CASE("lines may end as on other systems") {
+  CHECK(tuned("# one\r\n\r\nranks=2 one_shot_bytes=5 staged_bytes=6\r\n", 2) == selection{5, 6});
 }
 
 TEST_CASE("a file is read, and one that is missing is an error that names it") {
@@ -62,10 +68,10 @@ TEST_CASE("a file is read, and one that is missing is an error that names it") {
   std::ofstream(name) << "ranks=2 one_shot_bytes=7 staged_bytes=9\n";
   CHECK(tuned_by(name, 2) == selection{7, 9});
   std::remove(name.c_str());
-  try {
-    tuned_by(name, 2);
-    FAIL("read a file that is not there");
-  } catch (error const& e) {
-    CHECK(e.words().find(name) != std::string::npos);
-  }
+  for (std::string const& none : {name, std::string("/tmp")}) try {
+      tuned_by(none, 2);
+      FAIL("read what is no file");
+    } catch (error const& e) {
+      CHECK(e.words() == "cannot read the tuning file " + none);
+    }
 }

@@ -136,10 +136,11 @@ class processes {
       std::fflush(nullptr);
       ::_exit(code);
     }
-    if (c.pid < 0) refuse("forking", errno);
+    if (c.pid < 0) refuse("forking", children_.size(), errno);
+    c.fd = static_cast<int>(::syscall(SYS_pidfd_open, c.pid, 0));
+    int const reason = errno;
     children_.push_back(c);
-    children_.back().fd = static_cast<int>(::syscall(SYS_pidfd_open, c.pid, 0));
-    if (children_.back().fd < 0) refuse("watching (pidfd_open)", errno);
+    if (c.fd < 0) refuse("watching (pidfd_open)", children_.size() - 1, reason);
   }
 
   // Waits for all; once one has failed, for `grace` more. True when all were well.
@@ -175,8 +176,8 @@ class processes {
     int fd = -1;  // the process as a file that is readable once it has ended; -1 when reaped
   };
 
-  [[noreturn]] void refuse(char const* what, int reason) {
-    throw error(errc::out_of_memory, std::string(what) + " the process of rank " + std::to_string(children_.size()) +
+  [[noreturn]] static void refuse(char const* what, std::size_t rank, int reason) {
+    throw error(errc::out_of_memory, std::string(what) + " the process of rank " + std::to_string(rank) +
                                          " failed: " + std::strerror(reason));
   }
 
