@@ -94,21 +94,22 @@ class direct_operation {
   static constexpr bool needed[] = {whole_input(What), whole_output(What)};
 
   constexpr void come() {
-    digest_ = ringlet::digest(*called_);
     round_ = 0;
     if (chosen(true) == route::one_shot) {
       route_ = route::one_shot;
       copy(peers_->template board<element>(), at_.input, whole_input(What) ? at_.chunks.count : length(peers_->rank()),
            false);
-      return peers_->publish(*called_);
+      peers_->publish(*called_);
+    } else {
+      if (chosen(false) == route::staged) row_ = row_bytes() / sizeof(element);
+      for (auto which : {input, output}) {
+        if (!needed[which]) continue;
+        here_[which] = peers_->locate(which == input ? at_.input : at_.output, at_.chunks.count * sizeof(element));
+        if (here_[which].window == 0 && row_ != 0) here_[which].window = position::on_stage;
+      }
+      show();
     }
-    if (chosen(false) == route::staged) row_ = row_bytes() / sizeof(element);
-    for (auto which : {input, output}) {
-      if (!needed[which]) continue;
-      here_[which] = peers_->locate(which == input ? at_.input : at_.output, at_.chunks.count * sizeof(element));
-      if (here_[which].window == 0 && row_ != 0) here_[which].window = position::on_stage;
-    }
-    show();
+    digest_ = ringlet::digest(*called_);  // while the others already see what was published
   }
 
   constexpr ringlet::route chosen(bool in_reach) const {
