@@ -34,7 +34,7 @@ constexpr std::size_t stage_row(std::size_t stage, int ranks) {
 /// (tuning_file.hpp).
 struct selection {
   /// The largest input of a rank, in bytes, that goes in one shot. Boards may be smaller: then that is the bound.
-  std::size_t one_shot_bytes = std::size_t{16} << 10;
+  std::size_t one_shot_bytes = 512;
   /// The largest whole buffer, in bytes, that is staged when it is out of reach.
   std::size_t staged_bytes = std::size_t{4} << 20;
 
