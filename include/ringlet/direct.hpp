@@ -59,7 +59,7 @@ class direct_operation {
   direct_operation& operator=(direct_operation const&) = delete;
 
   /// Goes as far as it can without waiting. `ready` with `route() == route::ring` means that all have met and that a ring
-  /// operation is to follow.
+  /// operation is to follow. `failed`: somebody called something else (`disagreeing`), or a fault was told.
   constexpr status poll() {
     if (round_ < 0) come();
     for (;;) {
