@@ -109,7 +109,6 @@ class direct_operation {
       }
       show();
     }
-    digest_ = ringlet::digest(*called_);  // while the others already see what was published
   }
 
   constexpr ringlet::route chosen(bool in_reach) const {
@@ -135,7 +134,7 @@ class direct_operation {
   constexpr bool all_read() {
     for (; next_ < peers_->size(); ++next_) {
       if (peers_->template try_read<element>(next_) == nullptr) return false;
-      if (peers_->digest(next_) != digest_) return differs_ = next_, false;
+      if (peers_->digest(next_) != peers_->digest(peers_->rank())) return differs_ = next_, false;
     }
     return true;
   }
@@ -290,7 +289,6 @@ class direct_operation {
   call const* called_;
   selection select_;
   std::size_t longest_;  // elements of the longest chunk
-  std::uint64_t digest_ = 0;
   position here_[2];
   std::size_t row_ = 0;  // elements of each chunk in a round
   int round_ = -1;       // has not come

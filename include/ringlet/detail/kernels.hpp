@@ -287,6 +287,10 @@ RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::si
 // Bytes to `wire` and `result`, either of which may be null. To both in pieces that stay in the first cache until they
 // have been read again. One function for all types.
 [[gnu::noinline]] inline void copy_bytes(void* wire, void* result, void const* from, std::size_t bytes, bool far) {
+  if ((wire == nullptr) != (result == nullptr) && !far) {
+    std::memcpy(wire != nullptr ? wire : result, from, bytes);
+    return;
+  }
   std::size_t const piece = wire != nullptr && result != nullptr ? 8192 : bytes;
   for (std::size_t i = 0; i < bytes; i += piece) {
     std::size_t const n = bytes - i < piece ? bytes - i : piece;
