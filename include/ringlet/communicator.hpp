@@ -160,7 +160,7 @@ class session {
   // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the fault
   // itself, as `wait` would, for a fault may come just before or just after the start.
   [[gnu::noinline]] void start(started& op) {  // code for each transport, not for each operation
-    if (failed()) {  // asked once: the answer may change
+    if (failed()) {                            // asked once: the answer may change
       if (!std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
       throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
     }
