@@ -91,7 +91,7 @@ class direct_operation {
   static constexpr bool anyone_can_lift = !Arithmetic::lifts || std::is_empty_v<typename Arithmetic::operation>;
 
   using enum detail::shown_memory;
-  static constexpr bool needed[] = {whole_input(What), whole_output(What)};
+  static constexpr bool needed[2] = {whole_input(What), whole_output(What)};
 
   constexpr void come() {
     round_ = 0;
