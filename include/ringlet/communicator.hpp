@@ -264,7 +264,8 @@ class session {
     else
       return 2000u;
   }();
-  static constexpr std::chrono::milliseconds look_after{20}, away{100};
+  static constexpr std::chrono::milliseconds look_after{20};
+  static constexpr std::chrono::milliseconds away{100};  // a longer gap between two polls is the caller's, not a wait
   static constexpr std::chrono::microseconds somebody_else{2};  // a yield takes longer when another runs meanwhile
 
   // A rank that has not come to the operation, where the transport can tell; else -1.

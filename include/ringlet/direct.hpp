@@ -90,6 +90,8 @@ class direct_operation {
   // An operator with a value may lift differently on each rank (`scaled_sum`): then each must do it by itself, in a ring.
   static constexpr bool anyone_can_lift = !Arithmetic::lifts || std::is_empty_v<typename Arithmetic::operation>;
 
+  // What is not inlined below is called once for kilobytes, and would otherwise stand several times in every operation.
+
   using enum detail::shown_memory;
   static constexpr bool needed[2] = {whole_input(What), whole_output(What)};
 

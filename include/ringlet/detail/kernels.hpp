@@ -287,7 +287,7 @@ RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::si
 // Bytes to `wire` and `result`, either of which may be null. To both in pieces that stay in the first cache until they
 // have been read again. One function for all types.
 [[gnu::noinline]] inline void copy_bytes(void* wire, void* result, void const* from, std::size_t bytes, bool far) {
-  if ((wire == nullptr) != (result == nullptr) && !far) {
+  if ((wire == nullptr) != (result == nullptr) && !far) {  // a few bytes should not pay for what follows
     std::memcpy(wire != nullptr ? wire : result, from, bytes);
     return;
   }
