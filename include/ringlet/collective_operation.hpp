@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -115,10 +114,9 @@ struct given {
 }
 
 // Throws what an operation failed by.
-[[noreturn, gnu::noinline]] inline void raise(bool gone, fault const* why, int step, int lane) {
+[[noreturn, gnu::noinline]] inline void raise(bool gone, fault const& first, int step, int lane) {
   if (gone) throw error(errc::not_connected, "the communicator of this operation is gone");
-  if (why == nullptr) throw error(errc::aborted, "the operation has failed, and there was no memory to say why");
-  throw error(why->why, why->words, why->peer, step, lane);
+  throw error(first.why, first.words, first.peer, step, lane);
 }
 
 }  // namespace detail
@@ -164,7 +162,7 @@ class collective_operation : detail::started {
   collective_operation(collective_operation const&) = delete;
   /// One that is not finished is cancelled.
   ~collective_operation() {
-    if (state == status::pending) session_->abandon(*this, "dropped an operation before its end");
+    if (state == status::pending) session_->abandon(*this, "dropped an operation before its end", why_);
   }
 
   /// Goes as far as it can without waiting, and says how far it has come. `failed`: `wait` throws the reason.
@@ -182,12 +180,12 @@ class collective_operation : detail::started {
       else
         session_->linger(spent++);
     if (state == status::ready) return;
-    detail::raise(run == nullptr, why_.get(), step_, lane_);
+    detail::raise(run == nullptr, *why_, step_, lane_);
   }
   /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
   void cancel() noexcept {
     if (state != status::pending) return;
-    why_ = session_->abandon(*this, "cancelled an operation");
+    session_->abandon(*this, "cancelled an operation", why_);
     state = status::failed;
   }
 
@@ -222,11 +220,11 @@ class collective_operation : detail::started {
 
   // Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
   pipelining pipe() const {
-    std::size_t const depth = std::max<std::size_t>(1, session_->wires.slots() / 2);
-    std::size_t const widest = session_->wires.slot_bytes() / sizeof(typename arith::wire);
-    std::size_t const least = std::max<std::size_t>(1, std::min(widest, 4096 / sizeof(typename arith::wire)));
-    std::size_t const share = at_.chunks.longest() / session_->wires.lanes();
-    return {std::clamp((share + depth - 1) / depth, least, widest), depth};
+    std::size_t const slot = session_->wires.slot_bytes(), element = sizeof(typename arith::wire);
+    std::size_t const depth = session_->wires.slots() > 3 ? session_->wires.slots() / 2 : 1;
+    std::size_t const widest = slot / element, least = (slot < 4096 ? slot : 4096) / element;
+    std::size_t const share = at_.chunks.longest() / session_->wires.lanes(), part = (share + depth - 1) / depth;
+    return {part > widest ? widest : part > least ? part : least > 1 ? least : 1, depth};
   }
   void make_ring(call const* announced) {
     auto at = at_;
@@ -243,7 +241,7 @@ class collective_operation : detail::started {
     session_->done(now);
     if (now == status::ready) return state = now;
     for (std::size_t i = 0; i < rings_.count(); ++i) step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
-    why_ = session_->reason();  // kept here: the communicator may go first
+    session_->reason(why_);  // kept here: the communicator may go first
     return state = now;
   }
   status progress() noexcept {
@@ -275,7 +273,7 @@ class collective_operation : detail::started {
   call call_;
   direct direct_;
   detail::ring_lanes<ring> rings_;
-  std::unique_ptr<fault> why_;
+  std::optional<fault> why_;  // once it has failed
   int step_ = -1, lane_ = -1;
 };
 
