@@ -68,3 +68,6 @@
 // All-reduce over two transports, one inside hosts and one between them; which ranks share a host:
 //   ringlet/hierarchical.hpp
 //   ringlet/bootstrap/same_host.hpp
+// A ring on a virtual clock, to try schedules, sizes, loss and death on; the engine on it:
+//   ringlet/transport/simulated.hpp
+//   ringlet/simulate.hpp
