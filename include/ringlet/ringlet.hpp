@@ -71,3 +71,6 @@
 // A ring on a virtual clock, to try schedules, sizes, loss and death on; the engine on it:
 //   ringlet/transport/simulated.hpp
 //   ringlet/simulate.hpp
+// A training run divided along four axes: what each sends, computes and holds; which axis can live with which link:
+//   ringlet/training_cost.hpp
+//   ringlet/planner.hpp
