@@ -114,6 +114,14 @@ struct given {
   if (g.wire > slot_bytes) refuse(words("an element of %zu bytes is larger than a slot of %zu", g.wire, slot_bytes));
 }
 
+// Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
+// @param share elements of the longest chunk that one lane carries
+constexpr pipelining slices_of(std::size_t share, std::size_t wire_bytes, std::size_t slots, std::size_t slot_bytes) {
+  std::size_t const depth = std::max<std::size_t>(1, slots / 2), widest = slot_bytes / wire_bytes;
+  std::size_t const least = std::max<std::size_t>(1, std::min(widest, 4096 / wire_bytes));
+  return {std::clamp((share + depth - 1) / depth, least, widest), depth};
+}
+
 // Throws what an operation failed by.
 [[noreturn, gnu::noinline]] inline void raise(bool gone, fault const* why, int step, int lane) {
   if (gone) throw error(errc::not_connected, "the communicator of this operation is gone");
@@ -220,13 +228,9 @@ class collective_operation : detail::started {
       return {};
   }
 
-  // Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
   pipelining pipe() const {
-    std::size_t const depth = std::max<std::size_t>(1, session_->wires.slots() / 2);
-    std::size_t const widest = session_->wires.slot_bytes() / sizeof(typename arith::wire);
-    std::size_t const least = std::max<std::size_t>(1, std::min(widest, 4096 / sizeof(typename arith::wire)));
-    std::size_t const share = at_.chunks.longest() / session_->wires.lanes();
-    return {std::clamp((share + depth - 1) / depth, least, widest), depth};
+    return detail::slices_of(at_.chunks.longest() / session_->wires.lanes(), sizeof(typename arith::wire),
+                             session_->wires.slots(), session_->wires.slot_bytes());
   }
   void make_ring(call const* announced) {
     auto at = at_;
