@@ -58,6 +58,9 @@ forward = [e for e in xml.etree.ElementTree.fromstring(drawn).iter() if e.get("c
 check(len(forward) == 4 * 16 + 1, f"{len(forward)} forward units are drawn, not 4 stages x 16 microbatches and the legend's")
 check(drawn == PICTURE.read_text(encoding="utf-8"), f"{PICTURE} is not what `ringlet-plan {' '.join(SHOWN)} --svg` draws")
 
+readme = (PICTURE.parent.parent.parent / "README.md").read_text(encoding="utf-8")
+check("\n".join(line.rstrip() for line in table.splitlines()) in readme, "README.md shows another table")
+
 # A file says the same as arguments, and arguments win.
 check(plan(file(json.dumps(RUN)))[1] == table, "a file gives another table than the same arguments")
 check(plan(file(json.dumps(RUN)), "--batch", "1024")[1] == plan(*SHOWN[:-1], "1024")[1], "an argument does not win")

@@ -112,7 +112,7 @@ static_assert(sent(axis::state, longer) == sent(axis::state, small) &&
 static_assert(sent(axis::state, larger) == 2 * sent(axis::state, small));
 static_assert(sent(axis::data, larger) == 2 * sent(axis::data, small));
 
-// A text's example: 80 layers of one block each exchange 160 times a step.
+// 80 layers of one block each exchange 160 times a step.
 constexpr training eighty{.parameters = 7e10, .layers = 80, .hidden = 8192, .sequence = 6104, .batch = 1, .blocks = 1};
 constexpr degrees eight{{8, 1, 1, 1}};
 static_assert(demand_of(axis::tensor, eighty, eight, work_of(eighty, eight, 1)).messages == 160);

@@ -29,7 +29,7 @@ bool contains(std::string const& text, std::string const& part) { return text.fi
 training const large{.parameters = 70e9, .layers = 80, .hidden = 8192, .sequence = 4096, .batch = 1024};
 cluster const nodes{400e12, 80e9, {{"node", 400e9, 1.5e-6, 8}, {"network", 25e9, 5e-6, 1 << 14}}};
 
-// The table of the lesson that ringlet teaches (README.md), as it is printed:
+// A table from which the four axes are taught, as it is printed (README.md shows what comes out):
 //
 //   axis      messages a step  MB a message  collective               link, GB/s  degree
 //   data                    1            20  marked 0                         25    1024
@@ -57,7 +57,7 @@ constexpr demand state_row{pattern::gather_and_scatter, 3 * 5, 60e6, 3 * 5, 0, 0
 
 }  // namespace
 
-TEST_CASE("the lesson's table: each axis goes on the link whose speed its traffic can live with") {
+TEST_CASE("the table: each axis goes on the link whose speed its traffic can live with") {
   CHECK(slowest_link(links, tensor_row, 8, alone / 8) == fast);
   CHECK(slowest_link(links, state_row, 64, one_of_128) == fast);
   CHECK(slowest_link(links, pipeline_row, 16, one_of_128) == slow);
@@ -67,7 +67,7 @@ TEST_CASE("the lesson's table: each axis goes on the link whose speed its traffi
   CHECK(!slowest_link(links, state_row, 128, one_of_128));
 }
 
-TEST_CASE("the lesson's table: each degree's ceiling is where it is for a reason") {
+TEST_CASE("the table: each degree's ceiling is where it is for a reason") {
   auto const beside = [](demand d, double compute) { return [=](int) { return std::pair(d, compute); }; };
   // Tensor: what it exchanges hardly shrinks with the degree, while computation is shared out.
   CHECK(ceiling_on(links[fast], [](int n) { return std::pair(tensor_row, alone / n); }) == 8);
