@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -73,6 +74,23 @@ class addresses {
   void* where_;
 };
 
+// What has become of all ranks.
+inline void look_at(simulated& world, simulation& result) {
+  for (int r = 0; r < world.size(); ++r) {
+    simulated_end end{status::ready, {}, {}, 0, 0, 0};
+    for (std::size_t l = 0; l < world.lanes(); ++l) {
+      auto const& link = world.lane(r, l);
+      if (link.state() != status::ready) end.how = link.state();
+      end.at = std::max(end.at, link.clock());
+      end.waited += link.waited();
+      end.slices += link.slices(), end.bytes += link.bytes(), end.lost += link.lost();
+    }
+    result.ended = std::max(result.ended, end.at);
+    result.ranks.push_back(end);
+  }
+  if (world.why() != nullptr) result.why = *world.why();
+}
+
 // @param buffers_of gives a rank's buffers
 template <schedule S, worker Worker, class T, class Op, class Buffers>
 simulation simulate(simulated& world, Buffers buffers_of, pipelining pipe, Op const& op) {
@@ -96,19 +114,7 @@ simulation simulate(simulated& world, Buffers buffers_of, pipelining pipe, Op co
   }
   world.run(
       [&](int rank, std::size_t lane) { return operations[static_cast<std::size_t>(rank) * lanes + lane].poll(); });
-  for (int r = 0; r < world.size(); ++r) {
-    simulated_end end{status::ready, {}, {}, 0, 0, 0};
-    for (std::size_t l = 0; l < lanes; ++l) {
-      auto const& link = world.lane(r, l);
-      if (link.state() != status::ready) end.how = link.state();
-      end.at = std::max(end.at, link.clock());
-      end.waited += link.waited();
-      end.slices += link.slices(), end.bytes += link.bytes(), end.lost += link.lost();
-    }
-    result.ended = std::max(result.ended, end.at);
-    result.ranks.push_back(end);
-  }
-  if (world.why() != nullptr) result.why = *world.why();
+  look_at(world, result);
   return result;
 }
 

@@ -10,43 +10,18 @@
 #include <optional>
 #include <queue>
 #include <ratio>
-#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "ringlet/call.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/link.hpp"
 #include "ringlet/slice.hpp"
 #include "ringlet/transport.hpp"
+#include "ringlet/transport/simulated_settings.hpp"
 
 namespace ringlet {
-
-/// Time on a virtual clock, in whole picoseconds: sums are exact, and 106 days fit.
-using virtual_time = std::chrono::duration<std::int64_t, std::pico>;
-
-/// Seconds as virtual time, rounded to the nearest picosecond.
-constexpr virtual_time virtual_seconds(double seconds) {
-  return virtual_time(static_cast<std::int64_t>(seconds * 1e12 + (seconds < 0 ? -0.5 : 0.5)));
-}
-/// Virtual time as seconds.
-constexpr double in_seconds(virtual_time t) { return static_cast<double>(t.count()) / 1e12; }
-
-/// What carries slices one way. Slices leave one after the other, in the order in which they were committed.
-struct simulated_wire {
-  double alpha = 0;         ///< seconds until a slice of no bytes has arrived; its credit takes as long to come back
-  double beta = 0;          ///< seconds for which a byte occupies the wire
-  double loss = 0;          ///< how often a slice is lost, from 0 to below 1
-  double resend_after = 0;  ///< seconds after which a lost slice leaves again
-  double jitter = 0;        ///< each slice is late by up to so many seconds, all delays equally likely
-};
-
-/// What a rank is like.
-struct simulated_rank {
-  double gamma = 0;      ///< seconds it takes to add up a byte that arrives
-  double overhead = 0;   ///< seconds each slice takes it besides (the o of LogP: Culler et al., 1993)
-  double starts_at = 0;  ///< when it comes to its first operation
-  /// When it dies: a slice that is not done by then is never begun.
-  double dies_at = std::numeric_limits<double>::infinity();
-};
 
 /// All ranks of a ring and what is between them, on a virtual clock, in one thread. The same settings give the same times
 /// everywhere.
@@ -65,24 +40,7 @@ struct simulated_rank {
 /// at fault. Nobody has got further by then; who has finished has.
 class simulated {
  public:
-  /// What the ring is like.
-  struct settings {
-    int ranks = 2;          ///< at least 1
-    std::size_t lanes = 1;  ///< links from each rank to the next
-    std::size_t slots = 8;  ///< slices that a queue holds, at least 2
-    /// Bytes of a slice in memory. 0: there is no memory, slices are only counted, and nobody may touch them.
-    std::size_t slot_bytes = 0;
-    std::vector<simulated_wire> wires{simulated_wire{}};  ///< at least one
-    /// Which wire the link of rank r and lane l takes: `over[r * lanes + l]`. Several may take the same one. Empty: each
-    /// link has one to itself, like `wires[0]`.
-    std::vector<std::size_t> over{};
-    std::vector<simulated_rank> members{simulated_rank{}};  ///< one for each rank, or one that all are like
-    double timeout = 60;                                    ///< seconds of waiting after which a rank gives up
-    std::uint64_t seed = 1;                                 ///< of what is lost and late
-
-    /// @throws error(errc::invalid_argument) with what was given and what was expected
-    void check() const;
-  };
+  using settings = simulated_settings;
   class link;
 
   /// @throws error(errc::invalid_argument) as `settings::check`
@@ -99,9 +57,12 @@ class simulated {
   link& lane(int rank, std::size_t lane = 0) { return *links_[static_cast<std::size_t>(rank) * how_.lanes + lane]; }
 
   /// Runs one operation a link, until all are at their ends. May be called again: clocks go on where they stand.
-  /// @param poll `poll(rank, lane)` polls the operation of that link: `status`
+  /// @param poll `poll(rank, lane)` polls the operation of that link: `status`. Or `poll(rank)` goes on with all that a
+  /// rank does; after a fault it is called until it is not `pending`, for dead ranks, too
   template <class Poll>
   void run(Poll poll);
+  /// A rank gives up, and ends the ring for all.
+  void fail(fault const& f, virtual_time when);
 
   /// Why the last run did not come to a good end; null if it did.
   fault const* why() const { return why_ ? &*why_ : nullptr; }
@@ -135,6 +96,7 @@ class simulated {
   static virtual_time whole(double picoseconds) { return virtual_time(static_cast<std::int64_t>(picoseconds + 0.5)); }
   void plan(virtual_time at, link& whose, doing what) { agenda_.push({at, planned_++, &whose, what}); }
   void find_fault();
+  fault has_died(link const& l) const;
 
   settings how_;
   std::vector<wire> wires_;
@@ -157,6 +119,7 @@ class simulated::link {
       return self_->try_acquire<T>(where);
     }
     void commit() { self_->commit(); }
+    void announce(call const& c) { self_->announces_ = c; }
     bool drained() const { return true; }
 
    private:
@@ -170,6 +133,10 @@ class simulated::link {
     template <class T>
     slice<T> try_peek(placement where) {
       return self_->try_peek<T>(where);
+    }
+    call const& announced() const {
+      static constexpr call nothing{};
+      return self_->left_->calls_.empty() ? nothing : self_->left_->calls_[self_->left_->head_];
     }
     void release() { self_->release(); }
 
@@ -196,6 +163,18 @@ class simulated::link {
   sender& next() { return next_; }
   receiver& prev() { return prev_; }
   bool broken() const { return world_->why_.has_value(); }
+
+  /// For ranks that have more to do than one operation: asking for a slice or credit does not wait any more, and `await`
+  /// does.
+  void only_poll() { polls_ = true; }
+  /// Waits for what was last asked for in vain. False when it is not known when that comes: then let other ranks run.
+  bool await();
+  /// The rank is at something else until then, and is polled again.
+  void busy_until(virtual_time at) {
+    clock_ = std::max(clock_, at);
+    dead_ = dead_ || clock_ >= dies_at_;
+    wake(clock_);
+  }
 
   /// How far this end of the world has come.
   virtual_time clock() const { return clock_; }
@@ -227,6 +206,8 @@ class simulated::link {
   void commit() {
     work();
     slots_[tail_].arrives = whole(static_cast<double>(bytes_) * wire_->beta);
+    if (announces_ && calls_.empty()) calls_.resize(slots_.size());
+    if (!calls_.empty()) calls_[tail_] = std::exchange(announces_, std::nullopt).value_or(call{});
     if (++tail_ == slots_.size()) tail_ = 0;
     ++sent_;
     bytes_sent_ += bytes_;
@@ -273,6 +254,10 @@ class simulated::link {
   bool reach(virtual_time at, waits what) {
     at = std::max(at, clock_);
     if (at + work_ >= dies_at_) return dead_ = true, wait(what), false;
+    if (polls_ && at > clock_) return due_ = at, wait(what), false;
+    return pass(at, what);
+  }
+  bool pass(virtual_time at, waits what) {
     if (at - clock_ > world_->timeout_) return late_ = true, wait(what), false;
     waited_ += at - clock_;
     clock_ = at;
@@ -303,42 +288,20 @@ class simulated::link {
   double gamma_;  // picoseconds
   virtual_time overhead_, dies_at_, clock_, work_{}, waited_{}, last_arrival_{};
   waits waits_ = waits::not_at_all;
-  bool planned_ = false, dead_ = false, late_ = false;
+  bool planned_ = false, dead_ = false, late_ = false, polls_ = false;
+  virtual_time due_ = virtual_time::max();  // when what was asked for in vain comes, if that is known
   status state_ = status::pending;
   // The queue to the next rank. Numbers of slices, and where in the queue the next of each kind stands.
   std::vector<slot> slots_;
   std::vector<std::byte> memory_;
+  std::vector<call> calls_;  // what came with each slice, once anything has
+  std::optional<call> announces_;
   std::uint64_t sent_ = 0, departed_ = 0, taken_ = 0;
   std::size_t tail_ = 0, departing_ = 0, head_ = 0, bytes_ = 0;
   std::uint64_t bytes_sent_ = 0, lost_ = 0;
   sender next_;
   receiver prev_;
 };
-
-inline void simulated::settings::check() const {
-  auto const refuse = [](std::string const& words) { throw error(errc::invalid_argument, "simulated: " + words); };
-  if (ranks < 1) refuse("ranks is " + std::to_string(ranks) + ": give at least 1");
-  if (lanes < 1) refuse("lanes is 0: give at least 1");
-  if (slots < 2) refuse("slots is " + std::to_string(slots) + ": give at least 2, or the ring locks");
-  if (wires.empty()) refuse("there is no wire: give one that all are like, or all of them");
-  std::size_t const links = static_cast<std::size_t>(ranks) * lanes;
-  if (!over.empty() && over.size() != links)
-    refuse("over names wires for " + std::to_string(over.size()) + " links, but there are " + std::to_string(links));
-  for (std::size_t w : over)
-    if (w >= wires.size())
-      refuse("over names wire " + std::to_string(w) + ", but there are " + std::to_string(wires.size()));
-  if (members.size() != 1 && members.size() != static_cast<std::size_t>(ranks))
-    refuse("members describes " + std::to_string(members.size()) + " ranks: give one for all " + std::to_string(ranks) +
-           ", or all of them");
-  // Written so that no number which is none passes.
-  for (simulated_wire const& w : wires) {
-    if (!(w.alpha >= 0 && w.beta >= 0 && w.resend_after >= 0 && w.jitter >= 0)) refuse("a wire has a negative time");
-    if (!(w.loss >= 0 && w.loss < 1)) refuse("a wire loses " + std::to_string(w.loss) + ": give 0 to below 1");
-  }
-  for (simulated_rank const& r : members)
-    if (!(r.gamma >= 0 && r.overhead >= 0 && r.starts_at >= 0 && r.dies_at >= 0)) refuse("a rank has a negative time");
-  if (!(timeout > 0)) refuse("the timeout is not positive");
-}
 
 inline simulated::simulated(settings s) : how_((s.check(), std::move(s))), timeout_(virtual_seconds(how_.timeout)) {
   std::size_t const n = static_cast<std::size_t>(how_.ranks), links = n * how_.lanes;
@@ -360,11 +323,23 @@ inline simulated::simulated(settings s) : how_((s.check(), std::move(s))), timeo
   }
 }
 
+inline bool simulated::link::await() {
+  virtual_time const due = std::exchange(due_, virtual_time::max());
+  return due != virtual_time::max() && !dead_ && !late_ && pass(std::max(due, clock_), waits_);
+}
+
 template <class Poll>
 void simulated::run(Poll poll) {
+  constexpr bool by_rank = std::is_invocable_v<Poll&, int>;
   auto const visit = [&](link& l) {
+    int const rank = static_cast<int>(l.number_ / how_.lanes);
     l.waits_ = link::waits::not_at_all;
-    l.state_ = poll(static_cast<int>(l.number_ / how_.lanes), l.number_ % how_.lanes);
+    if constexpr (by_rank) {
+      status const how = poll(rank);
+      for (std::size_t i = 0; i < how_.lanes; ++i) lane(rank, i).state_ = how;
+    } else {
+      l.state_ = poll(rank, l.number_ % how_.lanes);
+    }
   };
   for (auto& l : links_) {
     l->state_ = status::pending;
@@ -379,12 +354,30 @@ void simulated::run(Poll poll) {
       visit(*e.whose);
   }
   find_fault();
-  if (!why_) return;
-  for (auto& l : links_) {
-    if (l->state_ == status::pending && !l->dead_) visit(*l);
-    if (l->clock_ > failed_at_) l->state_ = status::failed;  // it had run ahead
-    if (l->state_ == status::failed) l->clock_ = failed_at_;
+  bool const failed = why_.has_value();
+  if constexpr (by_rank)
+    for (auto& l : links_)  // who has died while nobody waits for it must come to an end all the same
+      if (l->state_ == status::pending && !why_) why_ = has_died(*l);
+  for (bool again = why_.has_value(); again;) {
+    again = false;
+    for (auto& l : links_) {
+      if (l->state_ == status::pending && (by_rank || !l->dead_)) visit(*l), again |= l->state_ == status::pending;
+      if (l->clock_ > failed_at_ && !by_rank) l->state_ = status::failed;  // it had run ahead
+      if (l->state_ == status::failed && !by_rank) l->clock_ = failed_at_;
+    }
   }
+  if (!failed) why_.reset();
+}
+
+inline void simulated::fail(fault const& f, virtual_time when) {
+  if (why_) return;
+  why_ = f, failed_at_ = when;
+  for (auto& l : links_) l->wake(when);
+}
+
+inline fault simulated::has_died(link const& l) const {
+  int const rank = static_cast<int>(l.number_ / how_.lanes);
+  return fault(errc::peer_lost, rank, "rank %d has died", rank);
 }
 
 // Nothing happens any more. Whoever has waited longest has given up first; what it waited for may itself have waited.

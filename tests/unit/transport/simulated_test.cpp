@@ -3,14 +3,11 @@
 
 #include <doctest/doctest.h>
 
-#include <string>
 #include <vector>
 
 using namespace ringlet;
 
 static_assert(ringlet::link<simulated::link, std::byte> && ringlet::link<simulated::link, double>);
-static_assert(virtual_seconds(1) == std::chrono::seconds(1) && in_seconds(virtual_seconds(0.25)) == 0.25);
-static_assert(virtual_seconds(-1e-12) == virtual_time(-1) && virtual_seconds(0.6e-12) == virtual_time(1));
 
 TEST_CASE("a slice is on its way for as long as wire and byte say, and no longer there than it must be") {
   simulated world({.slots = 2, .slot_bytes = 8, .wires = {{.alpha = 1e-6, .beta = 1e-9}}});
@@ -95,28 +92,4 @@ TEST_CASE("a shared wire serves whoever asks first, however far a link has run a
   CHECK(seen[2] == std::vector<virtual_time>{virtual_seconds(40e-9)});  // it waited for rank 0's first
   // Rank 1 takes 25 ns over each slice, and was at 25 when the first arrived, at 30.
   CHECK(seen[1] == std::vector<virtual_time>{virtual_seconds(30e-9), virtual_seconds(55e-9), virtual_seconds(80e-9)});
-}
-
-TEST_CASE("settings that cannot work are refused, in words that say what to give") {
-  auto const words = [](simulated::settings const& s) -> std::string {
-    try {
-      simulated world(s);
-    } catch (error const& e) {
-      return e.why() == errc::invalid_argument ? e.words() : "";
-    }
-    return "nothing";
-  };
-  CHECK(words({}) == "nothing");
-  CHECK(words({.ranks = 0}) == "simulated: ranks is 0: give at least 1");
-  CHECK(words({.lanes = 0}) == "simulated: lanes is 0: give at least 1");
-  CHECK(words({.slots = 1}) == "simulated: slots is 1: give at least 2, or the ring locks");
-  CHECK(words({.wires = {}}).find("there is no wire") != std::string::npos);
-  CHECK(words({.ranks = 3, .over = {0}}).find("wires for 1 links, but there are 3") != std::string::npos);
-  CHECK(words({.over = {0, 1}}).find("names wire 1, but there are 1") != std::string::npos);
-  CHECK(words({.ranks = 4, .members = {{}, {}}}).find("describes 2 ranks") != std::string::npos);
-  CHECK(words({.wires = {{.alpha = -1}}}).find("negative time") != std::string::npos);
-  CHECK(words({.wires = {{.beta = std::numeric_limits<double>::quiet_NaN()}}}).find("negative") != std::string::npos);
-  CHECK(words({.wires = {{.loss = 1}}}).find("0 to below 1") != std::string::npos);
-  CHECK(words({.members = {{.gamma = -1}}}).find("negative time") != std::string::npos);
-  CHECK(words({.timeout = 0}).find("timeout") != std::string::npos);
 }
