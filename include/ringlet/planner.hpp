@@ -264,9 +264,10 @@ inline ceiling ceiling_of(axis a, plan const& p, training const& t, cluster cons
     degrees d = p.by;
     d[a] = 2 * best.degree;
     if (best.why = misfit(t, d); !best.why.empty()) return best;
-    while (link < c.links.size() && c.links[link].devices < inside * d[a]) ++link;
+    std::int64_t const reach = inside * d[a];
+    while (link < c.links.size() && c.links[link].devices < reach) ++link;
     if (link == c.links.size()) {
-      best.why = detail::words("no link joins %lld devices", static_cast<long long>(inside * d[a]));
+      best.why = "no link joins " + std::to_string(reach) + " devices";
       return best;
     }
     work const w = work_of(t, d, c.flops);

@@ -93,7 +93,6 @@ class simulated {
     }
   };
 
-  static virtual_time whole(double picoseconds) { return virtual_time(static_cast<std::int64_t>(picoseconds + 0.5)); }
   void plan(virtual_time at, link& whose, doing what) { agenda_.push({at, planned_++, &whose, what}); }
   void find_fault();
   fault has_died(link const& l) const;
@@ -205,7 +204,7 @@ class simulated::link {
   }
   void commit() {
     work();
-    slots_[tail_].arrives = whole(static_cast<double>(bytes_) * wire_->beta);
+    slots_[tail_].arrives = virtual_picoseconds(static_cast<double>(bytes_) * wire_->beta);
     if (announces_ && calls_.empty()) calls_.resize(slots_.size());
     if (!calls_.empty()) calls_[tail_] = std::exchange(announces_, std::nullopt).value_or(call{});
     if (++tail_ == slots_.size()) tail_ = 0;
@@ -222,7 +221,7 @@ class simulated::link {
     if (from.departed_ == from.taken_) return wait(waits::for_slice), slice<T>{};
     // What is final needs no more work.
     double const added = where.final ? 0 : static_cast<double>(where.count * sizeof(T)) * gamma_;
-    work_ = overhead_ + whole(added);
+    work_ = overhead_ + virtual_picoseconds(added);
     if (!reach(from.slots_[from.head_].arrives, waits::for_slice)) return {};
     return from.place<T>(from.head_, where);
   }

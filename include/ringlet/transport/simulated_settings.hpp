@@ -16,10 +16,13 @@ namespace ringlet {
 /// Time on a virtual clock, in whole picoseconds: sums are exact, and 106 days fit.
 using virtual_time = std::chrono::duration<std::int64_t, std::pico>;
 
-/// Seconds as virtual time, rounded to the nearest picosecond.
-constexpr virtual_time virtual_seconds(double seconds) {
-  return virtual_time(static_cast<std::int64_t>(seconds * 1e12 + (seconds < 0 ? -0.5 : 0.5)));
+/// Picoseconds as virtual time, rounded to the nearest, halves up; not negative.
+constexpr virtual_time virtual_picoseconds(double picoseconds) {
+  auto const below = static_cast<std::int64_t>(picoseconds);
+  return virtual_time(below + (picoseconds - static_cast<double>(below) >= 0.5 ? 1 : 0));
 }
+/// Seconds as virtual time, likewise.
+constexpr virtual_time virtual_seconds(double seconds) { return virtual_picoseconds(seconds * 1e12); }
 /// Virtual time as seconds.
 constexpr double in_seconds(virtual_time t) { return static_cast<double>(t.count()) / 1e12; }
 

@@ -9,7 +9,7 @@
 using namespace ringlet;
 
 static_assert(virtual_seconds(1) == std::chrono::seconds(1) && in_seconds(virtual_seconds(0.25)) == 0.25);
-static_assert(virtual_seconds(-1e-12) == virtual_time(-1) && virtual_seconds(0.6e-12) == virtual_time(1));
+static_assert(virtual_picoseconds(0.6) == virtual_time(1) && virtual_picoseconds(1.4) == virtual_time(1));
 
 TEST_CASE("settings that cannot work are refused, in words that say what to give") {
   auto const words = [](simulated_settings const& s) -> std::string {
