@@ -118,23 +118,45 @@ TEST_CASE("ranks keep time for themselves") {
 }
 
 TEST_CASE("a dead rank is an error on all others, which names it, at the virtual deadline") {
-  auto how = ring(4);
-  how.members.assign(4, how.members[0]);
-  how.members[2].dies_at = 100 * us;
-  how.timeout = 3;
-  simulated world(how);
-  std::vector<std::string> said(4);
-  auto const run = simulate_program(world, [&](auto& comm) {
-    std::vector<float> x(1000);
-    said[static_cast<std::size_t>(comm.rank())] = words_of([&] {
-      for (;;) all_reduce(comm, x);
+  for (std::size_t lanes : {1, 2}) {
+    auto how = ring(4, lanes);
+    how.members.assign(4, how.members[0]);
+    how.members[2].dies_at = 100 * us;
+    how.timeout = 3;
+    simulated world(how);
+    std::vector<std::string> said(4);
+    auto const run = simulate_program(world, [&](auto& comm) {
+      std::vector<float> x(1000);
+      said[static_cast<std::size_t>(comm.rank())] = words_of([&] {
+        for (;;) all_reduce(comm, x);
+      });
+      throw error(errc::peer_lost, "over");
     });
-    throw error(errc::peer_lost, "over");
+    REQUIRE(run.why);
+    CHECK(run.why->peer == 2);
+    for (std::string const& words : said) CHECK(contains(words, "rank 2 has died"));
+    for (auto const& r : run.ranks) CHECK(r.how == status::failed);
+  }
+}
+
+TEST_CASE("who polls and computes waits, too, and has a deadline") {
+  auto how = ring(3);
+  how.members.assign(3, how.members[0]);
+  how.members[1].dies_at = 0;
+  how.timeout = 1e-3;
+  simulated world(how);
+  auto const run = simulate_program(world, [](auto& comm) {
+    comm.transport().compute(5e-3);  // that is no wait
+    std::vector<float> x(1000);
+    auto exchange = async_all_reduce(comm, x);
+    while (exchange.poll() == status::pending) comm.transport().compute(10 * us);
+    exchange.wait();
   });
   REQUIRE(run.why);
-  CHECK(run.why->peer == 2);
-  for (std::string const& words : said) CHECK(contains(words, "rank 2 has died"));
-  for (auto const& r : run.ranks) CHECK(r.how == status::failed);
+  CHECK(run.why->why == errc::peer_lost);
+  CHECK(run.why->peer == 1);
+  CHECK(run.ranks[0].at >= virtual_seconds(6e-3));
+  CHECK(run.ranks[0].at < virtual_seconds(6.1e-3));
 }
 
 TEST_CASE("a mismatched call, and abort, end the ring for all, in words that name who it was") {

@@ -172,6 +172,7 @@ class simulated::link {
   void busy_until(virtual_time at) {
     clock_ = std::max(clock_, at);
     dead_ = dead_ || clock_ >= dies_at_;
+    late_ = late_ || (asks_ && clock_ - since_ > world_->timeout_);
     wake(clock_);
   }
 
@@ -260,9 +261,13 @@ class simulated::link {
     if (at - clock_ > world_->timeout_) return late_ = true, wait(what), false;
     waited_ += at - clock_;
     clock_ = at;
+    asks_ = false;
     return true;
   }
-  void wait(waits what) { waits_ = what; }
+  void wait(waits what) {
+    waits_ = what;
+    if (!std::exchange(asks_, true)) since_ = clock_;
+  }
   void wake(virtual_time at) {
     if (planned_ || dead_ || late_) return;
     planned_ = true;
@@ -287,7 +292,8 @@ class simulated::link {
   double gamma_;  // picoseconds
   virtual_time overhead_, dies_at_, clock_, work_{}, waited_{}, last_arrival_{};
   waits waits_ = waits::not_at_all;
-  bool planned_ = false, dead_ = false, late_ = false, polls_ = false;
+  bool planned_ = false, dead_ = false, late_ = false, polls_ = false, asks_ = false;
+  virtual_time since_{};                    // when it first asked in vain for what it still has not got
   virtual_time due_ = virtual_time::max();  // when what was asked for in vain comes, if that is known
   status state_ = status::pending;
   // The queue to the next rank. Numbers of slices, and where in the queue the next of each kind stands.
@@ -383,9 +389,10 @@ inline fault simulated::has_died(link const& l) const {
 inline void simulated::find_fault() {
   link const* first = nullptr;
   for (auto const& l : links_)
-    if (l->state_ == status::pending && !l->dead_ && (first == nullptr || l->clock_ < first->clock_)) first = l.get();
+    if (l->state_ == status::pending && !l->dead_ && l->asks_ && (first == nullptr || l->since_ < first->since_))
+      first = l.get();
   if (first == nullptr || why_) return;
-  failed_at_ = first->clock_ + timeout_;
+  failed_at_ = first->since_ + timeout_;
   auto const rank = [&](link const* l) { return static_cast<int>(l->number_ / how_.lanes); };
   link const* at = first;
   for (std::size_t hops = 0; hops < links_.size() && !at->dead_ && at->state_ == status::pending; ++hops) {
