@@ -113,6 +113,14 @@ struct given {
   if (g.wire > slot_bytes) refuse(words("an element of %zu bytes is larger than a slot of %zu", g.wire, slot_bytes));
 }
 
+// Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
+// @param share elements of the longest chunk that one lane carries
+constexpr pipelining slices_of(std::size_t share, std::size_t wire_bytes, std::size_t slots, std::size_t slot_bytes) {
+  std::size_t const depth = slots > 3 ? slots / 2 : 1, part = (share + depth - 1) / depth;
+  std::size_t const widest = slot_bytes / wire_bytes, least = (slot_bytes < 4096 ? slot_bytes : 4096) / wire_bytes;
+  return {part > widest ? widest : part > least ? part : least > 1 ? least : 1, depth};
+}
+
 // Throws what an operation failed by.
 [[noreturn, gnu::noinline]] inline void raise(bool gone, fault const& first, int step, int lane) {
   if (gone) throw error(errc::not_connected, "the communicator of this operation is gone");
@@ -218,13 +226,9 @@ class collective_operation : detail::started {
       return {};
   }
 
-  // Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
   pipelining pipe() const {
-    std::size_t const slot = session_->wires.slot_bytes(), element = sizeof(typename arith::wire);
-    std::size_t const depth = session_->wires.slots() > 3 ? session_->wires.slots() / 2 : 1;
-    std::size_t const widest = slot / element, least = (slot < 4096 ? slot : 4096) / element;
-    std::size_t const share = at_.chunks.longest() / session_->wires.lanes(), part = (share + depth - 1) / depth;
-    return {part > widest ? widest : part > least ? part : least > 1 ? least : 1, depth};
+    return detail::slices_of(at_.chunks.longest() / session_->wires.lanes(), sizeof(typename arith::wire),
+                             session_->wires.slots(), session_->wires.slot_bytes());
   }
   void make_ring(call const* announced) {
     auto at = at_;

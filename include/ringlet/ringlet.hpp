@@ -68,3 +68,12 @@
 // All-reduce over two transports, one inside hosts and one between them; which ranks share a host:
 //   ringlet/hierarchical.hpp
 //   ringlet/bootstrap/same_host.hpp
+// A ring on a virtual clock, to try schedules, sizes, loss and death on; the engine on it, and whole programs:
+//   ringlet/transport/simulated_settings.hpp
+//   ringlet/transport/simulated.hpp
+//   ringlet/transport/simulated_ring.hpp
+//   ringlet/simulate.hpp
+//   ringlet/simulate_program.hpp
+// A training run divided along four axes: what each sends, computes and holds; which axis can live with which link:
+//   ringlet/training_cost.hpp
+//   ringlet/planner.hpp
