@@ -53,6 +53,7 @@
 #include "ringlet/barrier.hpp"
 #include "ringlet/allocate.hpp"
 #include "ringlet/split.hpp"
+#include "ringlet/mesh.hpp"
 
 // Not included, for not every program wants them, or has what they need. Pictures of schedules:
 //   ringlet/draw.hpp
