@@ -132,6 +132,17 @@ constexpr double schedule_time(traffic t, double chunk_bytes, link_cost c, int s
          (slices - 1) * slice * (last && c.gamma > c.beta ? c.gamma : c.beta) + across(last);
 }
 
+/// Seconds that a broadcast or reduce takes: a slice's way through all ranks, and then, at the pace of the slower of link and
+/// adding, the slices behind it.
+/// @param bytes in the whole buffer
+/// @param slices how many slices the buffer is cut into, at least 1
+/// @param adds whether it is a reduce
+constexpr double pipeline_time(int size, double bytes, link_cost c, int slices, bool adds) {
+  if (size == 1) return 0;
+  double const slice = bytes / slices, gamma = adds ? c.gamma : 0;
+  return (size - 1) * (c.alpha + slice * (c.beta + gamma)) + (slices - 1) * slice * (gamma > c.beta ? gamma : c.beta);
+}
+
 /// Seconds that the collector takes: all buffers come in through its one connection, one after the other, each is added
 /// up while the next one comes in, and all sums go out through it.
 /// @param bytes in the whole buffer
@@ -153,6 +164,8 @@ constexpr double busbw_factor(collective what, int size) {
     case collective::reduce_scatter:
     case collective::all_gather: return once;
     case collective::all_reduce: return 2 * once;
+    case collective::broadcast:
+    case collective::reduce: return 1;
     case collective::barrier: break;
   }
   return 0;

@@ -119,10 +119,12 @@ class ring_operation {
   struct post {
     ring_operation* self;
     RINGLET_HD constexpr bool operator()() const {
-      // Only a whole output can be landed in; offsets in placements count from its start.
+      // Only a whole output can be landed in; offsets in placements count from its start. What the last step receives
+      // is final. Who receives nothing opens nothing: nobody would wait for it.
       if constexpr (landing_link<Link, wire> && std::is_same_v<element, wire>)
-        self->link_->post(whole_output(S::does) ? slice<wire>{self->at_.output, self->at_.chunks.count}
-                                                : slice<wire>{});
+        self->link_->post(whole_output(S::does) && self->receives()
+                              ? slice<wire>{self->at_.output, self->at_.chunks.count}
+                              : slice<wire>{});
       return true;
     }
   };
@@ -178,6 +180,7 @@ class ring_operation {
     }
   };
 
+  RINGLET_HD constexpr bool receives() const { return schedule_[schedule_.steps() - 1].does.receive; }
   RINGLET_HD constexpr void announce() {
     if constexpr (announcing_link<Link>)
       if (called_ != nullptr && !sent_) link_->next().announce(*called_);

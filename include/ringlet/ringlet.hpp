@@ -28,6 +28,7 @@
 #include "ringlet/combine.hpp"
 #include "ringlet/operation.hpp"
 #include "ringlet/direct.hpp"
+#include "ringlet/rooted.hpp"
 #include "ringlet/prove.hpp"
 
 // Transports: memory and notice. They name no operation.
@@ -50,6 +51,8 @@
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/reduce_scatter.hpp"
 #include "ringlet/all_gather.hpp"
+#include "ringlet/broadcast.hpp"
+#include "ringlet/reduce.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/allocate.hpp"
 #include "ringlet/split.hpp"

@@ -67,6 +67,30 @@ void in_both_memories(Comm& comm, std::size_t bytes, F&& f) {
   }
 }
 
+// Every root has its turn, over the counts.
+template <class P, class Comm>
+void roots_have_it(Comm& comm, std::vector<std::size_t> const& all_counts) {
+  using T = typename P::element;
+  in_both_memories(comm, arena::bytes(all_counts.back(), sizeof(T)), [&](arena& memory) {
+    int root = 0;
+    for (std::size_t count : all_counts) {
+      root = (root + 1) % comm.size();
+      auto reduced = [&](std::size_t i) {
+        return reduced_alone<T, typename P::op_type>(root, comm.size(), &P::op,
+                                                     [&](int rank) { return sample<T>(rank, i); });
+      };
+      auto gathered = [](T x) {
+        return static_cast<T>(static_cast<typename ringlet::arithmetic<T, decltype(P::how())>::wire>(x));
+      };
+      collectives_with_root<T>(comm, memory, count, root, P::op(comm.rank()), P::how(), sample<T>, reduced, gathered);
+    }
+  });
+}
+template <class Comm, class... P>
+void all_roots_have_it(Comm& comm, std::vector<std::size_t> const& all_counts, pairings<P...>) {
+  (roots_have_it<P>(comm, all_counts), ...);
+}
+
 template <class Comm>
 void contributions_add_up(Comm& comm, std::vector<std::size_t> const& all_counts) {
   int const size = comm.size();
@@ -156,9 +180,25 @@ TEST_CASE_TEMPLATE_DEFINE("C10 C11 C25 C26 C29 C32 C37: numbers that round, in t
   suite::all_bits<Ranks>(suite::floats{});
 }
 
+TEST_CASE_TEMPLATE_DEFINE("collectives with a root, whoever it is", Ranks, suite_roots) {
+  for (auto const& shape : suite::shapes<typename Ranks::transport>())
+    for (int size : {1, 2, 3, 5, 8}) {
+      CAPTURE(size);
+      REQUIRE(tests::on<Ranks>(
+                  size,
+                  [&](auto& comm) {
+                    suite::all_roots_have_it(comm, {0, 1, 2, 29, 331, 1009}, suite::with_roots{});
+                  },
+                  shape) == 0);
+    }
+  REQUIRE(tests::on<Ranks>(3, [&](auto& comm) { suite::all_roots_have_it(comm, {500'009}, suite::with_roots{}); }) ==
+          0);
+}
+
 #define RINGLET_SUITE(...)                                \
   TEST_CASE_TEMPLATE_INVOKE(suite_counts, __VA_ARGS__);   \
   TEST_CASE_TEMPLATE_INVOKE(suite_large, __VA_ARGS__);    \
   TEST_CASE_TEMPLATE_INVOKE(suite_sizes, __VA_ARGS__);    \
   TEST_CASE_TEMPLATE_INVOKE(suite_integers, __VA_ARGS__); \
+  TEST_CASE_TEMPLATE_INVOKE(suite_roots, __VA_ARGS__);    \
   TEST_CASE_TEMPLATE_INVOKE(suite_floats, __VA_ARGS__)
