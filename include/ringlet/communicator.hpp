@@ -130,6 +130,31 @@ struct started {
   status (*run)(started&) noexcept = nullptr;
 };
 
+// How long a wait has lasted. What counts is time spent waiting: a longer gap between two polls is the caller's, not a wait.
+class patience {
+ public:
+  // Called at each poll in vain: whether it is time to look at the peers.
+  // @param moved whether what is waited for got on
+  bool is_up(bool moved) noexcept {
+    auto const now = std::chrono::steady_clock::now();
+    waited_ += std::min<std::chrono::steady_clock::duration>(now - last_, away);
+    last_ = now;
+    if (moved) waited_ = {}, looked_ = now;
+    if (now - looked_ <= look_after) return false;
+    looked_ = now;
+    return true;
+  }
+  bool over(std::chrono::milliseconds timeout) const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(waited_) > timeout;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds look_after{20};
+  static constexpr std::chrono::milliseconds away{100};
+  std::chrono::steady_clock::time_point last_, looked_;
+  std::chrono::steady_clock::duration waited_{};
+};
+
 // A communicator, at an address that stays. Knows nothing of elements.
 template <class X>
 class session {
@@ -141,10 +166,12 @@ class session {
         size(m.size()),
         wires(m, given.transport, deadline_after(given.connect_timeout)),
         barrier_cells(static_cast<std::size_t>(m.size())),
+        message_numbers(2 * static_cast<std::size_t>(m.size())),
         crowded_(wires.crowded()) {}
   session(session const&) = delete;
   ~session() {
-    bool const idle = first_ == nullptr;
+    bool const idle = first_ == nullptr && messages == nullptr;
+    for (; messages != nullptr; messages = messages->next) messages->state = status::failed, messages->run = nullptr;
     for (; first_ != nullptr; first_ = first_->next) first_->state = status::failed, first_->run = nullptr;
     if (::getpid() != process_) return;  // a fork of the rank is no rank
     if (idle && !failed()) {
@@ -160,13 +187,31 @@ class session {
   // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the fault
   // itself, as `wait` would, for a fault may come just before or just after the start.
   [[gnu::noinline]] void start(started& op) {  // code for each transport, not for each operation
-    if (failed()) {                            // asked once: the answer may change
-      if (!std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
-      throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
-    }
+    check_usable();
     op.sequence = ++started_;
     (last_ == nullptr ? first_ : last_->next) = &op;
     last_ = &op;
+  }
+  void check_usable() {
+    if (!failed()) return;  // asked once: the answer may change
+    if (!std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
+    throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
+  }
+  // Messages are not in the order: each runs when it is the first between its two ranks (point_to_point.hpp).
+  void start_message(started& m) {
+    check_usable();
+    started** at = &messages;
+    while (*at != nullptr) at = &(*at)->next;
+    *at = &m;
+  }
+  void end_message(started& m, status how) noexcept {
+    fault_is_known_ |= how == status::failed;
+    started** at = &messages;
+    while (*at != nullptr && *at != &m) at = &(*at)->next;
+    if (*at != nullptr) *at = m.next;
+  }
+  void run_messages() noexcept {
+    for (started *m = messages, *next; m != nullptr; m = next) next = m->next, m->run(*m);
   }
   // Runs what comes before `op`. True when it is `op`'s turn.
   bool reach(started& op) noexcept { return first_ == &op || drive_up_to(op); }
@@ -210,21 +255,17 @@ class session {
 
   // One poll in vain: now and then it looks at the clock and at the peers. Finds the fault that ends the wait, if any.
   void in_vain() noexcept {
+    if (messages != nullptr) run_messages();  // peers may wait for them, or they come no further
     if (first_ == nullptr || failed()) return;
     std::uint64_t const sequence = first_->sequence;
-    auto const now = std::chrono::steady_clock::now();
-    // What counts is time spent waiting: not time away, and not that of an operation that gets on.
-    waited_ += std::min<std::chrono::steady_clock::duration>(now - last_vain_, away);
-    last_vain_ = now;
-    if (sequence != watched_ || first_->moves != moves_)
-      watched_ = sequence, moves_ = first_->moves, waited_ = {}, looked_ = now;
-    if (now - looked_ <= look_after) return;
-    looked_ = now;
+    bool const moved = sequence != watched_ || first_->moves != moves_;
+    watched_ = sequence, moves_ = first_->moves;
+    if (!patience_.is_up(moved)) return;
     auto const number = static_cast<unsigned long long>(sequence);
     if (int const peer = wires.lost(sequence); peer >= 0)
       fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d needs it in call %llu", peer, rank,
                  number));
-    if (std::chrono::duration_cast<std::chrono::milliseconds>(waited_) > options.timeout) {
+    if (patience_.over(options.timeout)) {
       int const peer = absent();
       fail(fault(errc::timed_out, peer,
                  "rank %d waited %lld ms in call %llu for %s%s: see what keeps it, or raise connect_options::timeout",
@@ -255,7 +296,9 @@ class session {
   connect_options<X> const options;
   int const rank, size;
   X wires;
-  std::vector<std::uint8_t> barrier_cells;  // what a barrier reduces: one byte a rank
+  std::vector<std::uint8_t> barrier_cells;     // what a barrier reduces: one byte a rank
+  started* messages = nullptr;                 // under way, in the order started
+  std::vector<std::uint64_t> message_numbers;  // so many started, from and to each rank
 
  private:
   static constexpr unsigned yields = [] {
@@ -264,8 +307,6 @@ class session {
     else
       return 2000u;
   }();
-  static constexpr std::chrono::milliseconds look_after{20};
-  static constexpr std::chrono::milliseconds away{100};  // a longer gap between two polls is the caller's, not a wait
   static constexpr std::chrono::microseconds somebody_else{2};  // a yield takes longer when another runs meanwhile
 
   // A rank that has not come to the operation, where the transport can tell; else -1.
@@ -287,8 +328,7 @@ class session {
   started *first_ = nullptr, *last_ = nullptr;
   pid_t const process_ = ::getpid();
   std::uint64_t started_ = 0, watched_ = 0, moves_ = 0;
-  std::chrono::steady_clock::time_point last_vain_, looked_;
-  std::chrono::steady_clock::duration waited_{};
+  patience patience_;
 };
 
 // A bootstrap as a meeting, once all have come and agreed.

@@ -164,11 +164,9 @@ constexpr double busbw_factor(collective what, int size) {
     case collective::reduce_scatter:
     case collective::all_gather: return once;
     case collective::all_reduce: return 2 * once;
-    case collective::broadcast:
-    case collective::reduce: return 1;
-    case collective::barrier: break;
+    case collective::barrier: return 0;
+    default: return 1;
   }
-  return 0;
 }
 
 }  // namespace ringlet

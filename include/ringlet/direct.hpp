@@ -186,7 +186,7 @@ class direct_operation {
     if (!peers_->enter()) return false;
     int const me = peers_->rank();
     bool whole = true;
-    constexpr std::size_t block = elements_in(8192);
+    constexpr std::size_t block = detail::elements_in<element>(8192);
     detail::scratch<element, block> aside;
     for (std::size_t i = 0; whole && i < in_round(me); i += block) {
       std::size_t const n = in_round(me) - i < block ? in_round(me) - i : block;
@@ -230,7 +230,7 @@ class direct_operation {
   [[gnu::noinline]] constexpr void reduce(int chunk, std::size_t first, std::size_t count, element* result,
                                           bool far) const {
     using wire = typename Arithmetic::wire;
-    constexpr std::size_t block = elements_in(4096);  // partial sums stay in the first-level cache
+    constexpr std::size_t block = detail::elements_in<element>(4096);  // partial sums stay in the first-level cache
     int const size = peers_->size();
     detail::scratch<wire, block> partial;
     for (std::size_t i = 0; i < count; i += block) {
@@ -282,7 +282,6 @@ class direct_operation {
   constexpr bool in_place() const { return What == collective::all_reduce && at_.input == at_.output; }
   constexpr bool far() const { return at_.chunks.count * sizeof(element) >= larger_than_caches; }
 
-  static constexpr std::size_t elements_in(std::size_t bytes) { return detail::elements_in<element>(bytes); }
   [[gnu::noinline]] constexpr std::size_t offset(int chunk) const {
     return at_.chunks.offset(static_cast<std::size_t>(chunk));
   }

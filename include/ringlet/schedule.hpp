@@ -17,6 +17,7 @@ enum class collective : std::uint8_t {
   barrier,         ///< nothing but the knowledge that everyone has come; no schedule
   broadcast,       ///< every rank: the buffer of one rank, the root
   reduce,          ///< the root: the sum of all buffers; the other ranks: nothing
+  message,         ///< one rank: the buffer of another one; a broadcast among two
 };
 
 /// Whether one rank, the root, is unlike the others.
@@ -33,8 +34,8 @@ RINGLET_HD constexpr bool reduces(collective c) {
 
 /// The collective's name.
 constexpr char const* to_string(collective c) {
-  constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_reduce", "barrier", "broadcast", "reduce"};
-  return static_cast<unsigned>(c) < 6 ? names[static_cast<unsigned>(c)] : "an unknown collective";
+  constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_reduce", "barrier", "broadcast", "reduce", "message"};
+  return static_cast<unsigned>(c) < 7 ? names[static_cast<unsigned>(c)] : "an unknown collective";
 }
 
 /// The four things that a step may do with its chunk. Textbooks' verbs are combinations of them: "receive, reduce and
@@ -95,10 +96,10 @@ inline constexpr int dynamic_size = -1;
 /// rank 0 through all ranks to the last one; in a reduce from rank 1 through all to the root, and each rank adds its own.
 /// Chunks go one after the other, so that a rank passes one slice on while the next one arrives: each link carries the
 /// buffer once.
-/// @tparam What any collective but a barrier
+/// @tparam What any collective that has one
 /// @tparam Size the number of ranks, or `dynamic_size`; when known, an operation unrolls its steps
 template <collective What, int Size = dynamic_size>
-  requires(What != collective::barrier)
+  requires(What != collective::barrier && What != collective::message)
 struct ring_schedule {
   static constexpr collective does = What;
   /// The size when it is known while compiling.
