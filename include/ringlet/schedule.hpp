@@ -34,7 +34,8 @@ RINGLET_HD constexpr bool reduces(collective c) {
 
 /// The collective's name.
 constexpr char const* to_string(collective c) {
-  constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_reduce", "barrier", "broadcast", "reduce", "message"};
+  constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_reduce", "barrier",
+                                   "broadcast",      "reduce",     "message"};
   return static_cast<unsigned>(c) < 7 ? names[static_cast<unsigned>(c)] : "an unknown collective";
 }
 

@@ -217,12 +217,12 @@ TEST_CASE_TEMPLATE_DEFINE("C10 C11 C25 C26 C29 C32 C37: numbers that round, in t
 
 TEST_CASE_TEMPLATE_DEFINE("collectives with a root, whoever it is", Ranks, suite_roots) {
   for (auto const& shape : suite::shapes<typename Ranks::transport>())
-    for (int size : {1, 2, 3, 5, 8}) {
+    for (int size : {1, 2, 3, 5}) {
       CAPTURE(size);
       REQUIRE(tests::on<Ranks>(
                   size,
                   [&](auto& comm) {
-                    suite::all_roots_have_it(comm, {0, 1, 2, 29, 331, 1009}, suite::with_roots{});
+                    suite::all_roots_have_it(comm, {0, 1, 29, 331, 1009}, suite::with_roots{});
                   },
                   shape) == 0);
     }
