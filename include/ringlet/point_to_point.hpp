@@ -142,6 +142,7 @@ class message_operation : detail::started_message {
       session_->disagree(call_, peer, *theirs);
     if (now == status::failed && !session_->failed()) return status::pending;  // the link has yet to be told why
     session_->end_message(*this, now);
+    if (now == status::ready) session_->book.went_round(engine_.moved(), sizeof(T));
     if (now == status::failed) why_ = session_->reason();
     return state = now;
   }

@@ -270,11 +270,6 @@ constexpr std::uint64_t expected(int n, std::size_t c) {
   if (!reduces(What)) return std::uint64_t{1} << (What == collective::broadcast ? 0 : c);
   return n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
 }
-/// Whether rank `r` must end with chunk `c`.
-template <collective What>
-constexpr bool ends_with(std::size_t r, std::size_t c) {
-  return What == collective::reduce ? r == 0 : whole_output(What) || c == r;
-}
 
 /// Runs a schedule among n ranks, 1 to 64, and looks at everything. A rank's memory is spoilt once it has said ready: whoever
 /// still reads it or writes to it is found out.
@@ -292,7 +287,8 @@ constexpr verdict check(int n, setting const& s) {
     std::uint64_t const own = std::uint64_t{1} << r;
     for (std::size_t c = 0; c < w.chunks().parts; ++c) {
       // Chunks that are not mine, as in a reduce-scatter, keep what they held.
-      std::uint64_t const who = ends_with<S::does>(r, c) ? expected<S::does>(n, c) : s.in_place ? own : 0;
+      bool const mine = S::does == collective::reduce ? r == 0 : whole_output(S::does) || c == r;
+      std::uint64_t const who = mine ? expected<S::does>(n, c) : s.in_place ? own : 0;
       for (std::size_t i = w.chunks().offset(c), end = i + w.chunks().length(c); i < end; ++i) {
         if (w.output(r)[i].who != who || w.output(r)[i].twice) return false;
         if (!s.in_place && w.input(r)[i].who != own) return false;

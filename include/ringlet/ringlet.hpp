@@ -47,6 +47,7 @@
 #include "ringlet/bootstrap/launch.hpp"
 
 // Where both sides meet, and what users call.
+#include "ringlet/counters.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/collective_operation.hpp"
 #include "ringlet/all_reduce.hpp"

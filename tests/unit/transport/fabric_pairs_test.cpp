@@ -12,6 +12,7 @@
 #include "../../fabric/fake_provider.hpp"
 #include "../../fabric/over.hpp"
 #include "../../ranks.hpp"
+#include "ringlet/all_gather.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/point_to_point.hpp"
 
@@ -53,6 +54,15 @@ TEST_CASE("a peer that has left is named, once what it sent has been taken") {
           expect(y == x, "what it had sent");
           expect(error_of([&] { ringlet::recv(comm, y, 0); }), errc::peer_lost,
                  "rank 0 has ended or left, and rank 1 waits in message 2 from rank 0");
+        }) == 0);
+}
+
+TEST_CASE("what leaves straight from the caller's memory is not counted as copied") {
+  CHECK(on<threads<over_fake<"plain">>>(2, [](auto& comm) {
+          std::vector<float> x(100'000);
+          ringlet::all_gather(comm, x);
+          auto const c = comm.counters();
+          expect(c.sent == 200'000 && c.received == 200'000 && c.copied == 0, "one half each way, in place");
         }) == 0);
 }
 
