@@ -110,7 +110,7 @@ struct given {
                                                                : in == out;
   if (overlap && !in_place)
     refuse("input and output overlap without being the same: give separate ones, or one in place");
-  if (in % g.alignment != 0 || out % g.alignment != 0)
+  if (((in | out) & (g.alignment - 1)) != 0)  // a power of two
     refuse(words("a buffer is not aligned to the %zu bytes that its element needs", g.alignment));
   if (g.wire > slot_bytes) refuse(words("an element of %zu bytes is larger than a slot of %zu", g.wire, slot_bytes));
 }
