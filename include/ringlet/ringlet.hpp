@@ -64,6 +64,8 @@
 
 // Not included, for not every program wants them, or has what they need. Pictures of schedules:
 //   ringlet/draw.hpp
+// The orders of work in a pipeline of stages, proved and drawn:
+//   ringlet/pipeline.hpp
 // What ringlet-perf has found to be fastest on a machine:
 //   ringlet/tuning_file.hpp
 // Gradients in buckets, exchanged while the backward pass computes; a thread that does the polling:
