@@ -2,7 +2,7 @@
 // What the engine costs beyond the copies and sums that it must do: an all_reduce of 1 MiB of floats between two ranks
 // that one thread polls in turn, over the links of in_process, and the same copies and sums by hand: for each slice the
 // same calls of `combine`, with places known beforehand; no schedule, no queue, no cursor. `engine.sh` counts the
-// instructions of both with callgrind.
+// instructions of both with callgrind, and what of a whole call goes into the communicator's counters.
 
 #include <cstddef>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "ringlet/all_reduce.hpp"
 #include "ringlet/bootstrap/launch.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/operation.hpp"
@@ -49,6 +50,15 @@ extern "C" [[gnu::noinline]] bool by_engine(ringlet::in_process* transports[2], 
   return states[0] == status::ready && states[1] == status::ready;
 }
 
+extern "C" [[gnu::noinline]] bool by_call(std::optional<ringlet::communicator<ringlet::in_process>>* comms,
+                                          rank_buffers* ranks) {
+  auto a = ringlet::async_all_reduce(*comms[0], ranks[0].input, ranks[0].output);
+  auto b = ringlet::async_all_reduce(*comms[1], ranks[1].input, ranks[1].output);
+  status states[2] = {status::pending, status::pending};
+  while (states[0] == status::pending || states[1] == status::pending) states[0] = a.poll(), states[1] = b.poll();
+  return states[0] == status::ready && states[1] == status::ready;
+}
+
 extern "C" [[gnu::noinline]] bool by_hand(std::byte* slots, rank_buffers* ranks) {
   constexpr ringlet::this_thread here{};
   constexpr std::size_t stride = ringlet::slot_ring<>::bytes(1, cut.width * sizeof(float));
@@ -78,7 +88,8 @@ extern "C" [[gnu::noinline]] bool by_hand(std::byte* slots, rank_buffers* ranks)
 int main(int argc, char** argv) {
   rank_buffers ranks[2];
   bool done = false;
-  if (argc == 2 && std::strcmp(argv[1], "by_engine") == 0) {
+  bool const calls = argc == 2 && std::strcmp(argv[1], "by_call") == 0;
+  if (calls || (argc == 2 && std::strcmp(argv[1], "by_engine") == 0)) {
     // Ranks connect as threads; then one thread plays both.
     std::optional<ringlet::communicator<ringlet::in_process>> comms[2];
     ringlet::memory_store store;
@@ -88,15 +99,16 @@ int main(int argc, char** argv) {
     comms[0].emplace(ringlet::connect<ringlet::in_process>(ringlet::bootstrap{0, 2, store}));
     other.join();
     ringlet::in_process* transports[2] = {&comms[0]->transport(), &comms[1]->transport()};
-    by_engine(transports, ranks);  // once before, so that nothing is new
-    done = by_engine(transports, ranks);
+    auto const once = [&] { return calls ? by_call(comms, ranks) : by_engine(transports, ranks); };
+    once();  // before, so that nothing is new
+    done = once();
   } else if (argc == 2 && std::strcmp(argv[1], "by_hand") == 0) {
     auto const slots =
         std::make_unique<std::byte[]>(2 * ringlet::slot_ring<>::bytes(cut.depth, cut.width * sizeof(float)));
     by_hand(slots.get(), ranks);
     done = by_hand(slots.get(), ranks);
   } else {
-    std::fprintf(stderr, "usage: engine by_engine|by_hand\n");
+    std::fprintf(stderr, "usage: engine by_engine|by_hand|by_call\n");
     return 2;
   }
   for (auto const& r : ranks)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 readme = (pathlib.Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
-program, excerpt, between_hosts = re.findall(r"```cpp\n(.*?)```", readme, re.DOTALL)
+program, excerpt, between_hosts, axes = re.findall(r"```cpp\n(.*?)```", readme, re.DOTALL)
 with tempfile.TemporaryDirectory() as folder:
     source, binary = pathlib.Path(folder) / "hello.cpp", pathlib.Path(folder) / "hello"
     source.write_text(program, encoding="utf-8")
@@ -21,6 +21,9 @@ with tempfile.TemporaryDirectory() as folder:
         ("-DHAS_ASIO", excerpt, "void train(std::vector<float>& gradient, void (*compute_a_little)())"),
         ("-DHAS_FABRIC", between_hosts,
          "void train(ringlet::bootstrap<ringlet::memory_store> const& who, std::vector<float>& activations)"),
+        ("-DHAS_FABRIC", axes,
+         "void train(ringlet::bootstrap<ringlet::memory_store> const& who, std::vector<float>& activations,"
+         " std::vector<float>& gradient, std::vector<float>& weights)"),
     ]:
         if library not in sys.argv:
             continue

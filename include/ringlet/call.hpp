@@ -42,11 +42,9 @@ static_assert(sizeof(call) == 88, "a call travels between ranks: its layout is p
 /// The call in words: "all_reduce of 409600 float32, sum (call 7)". It may come from a rank that has gone wrong: names are
 /// read within their bounds only.
 inline std::string describe(call const& c) {
-  constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_reduce", "barrier", "an unknown collective"};
-  unsigned const what = static_cast<unsigned>(c.what) < 4 ? static_cast<unsigned>(c.what) : 4;
   auto const sequence = static_cast<unsigned long long>(c.sequence), count = static_cast<unsigned long long>(c.count);
-  if (c.what == collective::barrier) return detail::words("%s (call %llu)", names[what], sequence);
-  return detail::words("%s of %llu %.22s%s%.31s (call %llu)", names[what], count, c.element_name,
+  if (c.what == collective::barrier) return detail::words("%s (call %llu)", to_string(c.what), sequence);
+  return detail::words("%s of %llu %.22s%s%.31s (call %llu)", to_string(c.what), count, c.element_name,
                        c.reduction != 0 ? ", " : "", c.reduction != 0 ? c.reduction_name : "", sequence);
 }
 

@@ -17,6 +17,7 @@
 #include "ringlet/mapped_peers.hpp"
 #include "ringlet/operation.hpp"
 #include "ringlet/reduction.hpp"
+#include "ringlet/rooted.hpp"
 #include "ringlet/schedule.hpp"
 #include "ringlet/transport.hpp"
 
@@ -91,7 +92,7 @@ struct given {
 [[gnu::noinline]] inline void check(given const& g, partition chunks, std::size_t rank, std::size_t slot_bytes) {
   auto refuse = [](std::string const& why) { throw error(errc::invalid_argument, why); };
   std::size_t const length = chunks.length(rank);
-  if (g.what == collective::all_reduce && g.output_count != g.input_count)
+  if ((g.what == collective::all_reduce || g.what == collective::broadcast) && g.output_count != g.input_count)
     refuse(words("the output has %zu elements, the input %zu: give as many", g.output_count, g.input_count));
   if (g.what == collective::reduce_scatter && g.output_count != length)
     refuse(words("the output has %zu elements, chunk %zu of %zu has %zu", g.output_count, rank, chunks.count, length));
@@ -103,9 +104,9 @@ struct given {
   auto const in = reinterpret_cast<std::uintptr_t>(g.input), out = reinterpret_cast<std::uintptr_t>(g.output);
   std::uintptr_t const home = chunks.offset(rank) * g.element;
   bool const overlap = in < out + g.output_count * g.element && out < in + g.input_count * g.element;
-  bool const in_place = g.what == collective::all_reduce       ? in == out
+  bool const in_place = g.what == collective::all_gather       ? in == out + home
                         : g.what == collective::reduce_scatter ? out == in + home
-                                                               : in == out + home;
+                                                               : in == out;
   if (overlap && !in_place)
     refuse("input and output overlap without being the same: give separate ones, or one in place");
   if (((in | out) & (g.alignment - 1)) != 0)  // a power of two
@@ -119,6 +120,12 @@ constexpr pipelining slices_of(std::size_t share, std::size_t wire_bytes, std::s
   std::size_t const depth = slots > 3 ? slots / 2 : 1, part = (share + depth - 1) / depth;
   std::size_t const widest = slot_bytes / wire_bytes, least = (slot_bytes < 4096 ? slot_bytes : 4096) / wire_bytes;
   return {part > widest ? widest : part > least ? part : least > 1 ? least : 1, depth};
+}
+
+// Throws error(errc::invalid_argument) when there is no such rank.
+inline void check_root(int root, int size) {
+  if (root < 0 || root >= size)
+    throw error(errc::invalid_argument, words("the root is rank %d, expected one of 0 to %d", root, size - 1));
 }
 
 // Throws what an operation failed by.
@@ -144,16 +151,25 @@ class collective_operation : detail::started {
   using ring = ring_operation<ring_schedule<What, Size>, arith, link_type>;
   static constexpr bool mapped = mapped_peers<X, T>;
   struct none {};
-  using direct = std::conditional_t<mapped, direct_operation<What, arith, X>, none>;
+  // Lazily: of two operations one is ill-formed.
+  template <collective C>
+  struct among_mapped : std::type_identity<direct_operation<C, arith, X>> {};
+  template <collective C>
+    requires(rooted(C))
+  struct among_mapped<C> : std::type_identity<rooted_operation<C, arith, X>> {};
+  using direct = typename std::conditional_t<mapped, among_mapped<What>, std::type_identity<none>>::type;
   static_assert(What != collective::all_gather || arith::keeps,
                 "ringlet: an all-gather reduces nothing: give keep{} or travel_as<W>(keep{})");
+  static_assert(What != collective::broadcast || arith::keeps,
+                "ringlet: a broadcast reduces nothing: give keep{} or travel_as<W>(keep{})");
 
  public:
   /// Starts it; most users call `async_all_reduce` and the like. Checks arguments first and throws
   /// `error(errc::invalid_argument)`, before anything is sent, with what was given and what was expected.
   collective_operation(detail::session<X>& s, T const* input, std::size_t input_count, T* output,
-                       std::size_t output_count, Op const& op, collective called = What)
+                       std::size_t output_count, Op const& op, collective called = What, int root = 0)
       : session_(&s),
+        root_(root),
         at_{input, output, {whole_input(What) ? input_count : output_count, static_cast<std::size_t>(s.size)}},
         how_(op, s.size),
         call_(prototype),
@@ -165,6 +181,7 @@ class collective_operation : detail::started {
     call_.sequence = sequence;
     call_.count = at_.chunks.count;
     call_.what = called;
+    if constexpr (rooted(What)) name_root();
     if constexpr (!mapped) make_ring(&call_);
   }
   collective_operation(collective_operation const&) = delete;
@@ -219,8 +236,18 @@ class collective_operation : detail::started {
     return c;
   }();
 
+  // Ranks must agree on the root. It is told with the reduction, and before it.
+  void name_root() {
+    std::string const words = detail::words(What == collective::broadcast ? "from rank %d%s%s" : "to rank %d%s%s",
+                                            root_, call_.reduction != 0 ? ", " : "", call_.reduction_name);
+    call_.reduction += static_cast<std::uint64_t>(root_) + 1;
+    call_.reduction_name[words.copy(call_.reduction_name, sizeof call_.reduction_name - 1)] = 0;
+  }
+
   direct among_mapped_peers() {
-    if constexpr (mapped)
+    if constexpr (mapped && rooted(What))
+      return direct(session_->wires, at_, how_, call_, session_->options.select, root_);
+    else if constexpr (mapped)
       return direct(session_->wires, at_, how_, call_, session_->options.select);
     else
       return {};
@@ -233,9 +260,10 @@ class collective_operation : detail::started {
   void make_ring(call const* announced) {
     auto at = at_;
     at.lanes = session_->wires.lanes();
+    int const rank = rooted(What) ? (session_->rank - root_ + session_->size) % session_->size : session_->rank;
     for (at.lane = 0; at.lane < at.lanes; ++at.lane)
-      rings_.add(ring_schedule<What, Size>{session_->rank, session_->size}, session_->wires.lane(at.lane), at, pipe(),
-                 how_, announced);
+      rings_.add(ring_schedule<What, Size>{rank, session_->size}, session_->wires.lane(at.lane), at, pipe(), how_,
+                 announced);
   }
 
   // Runs it; only when it is the first in the order.
@@ -243,10 +271,17 @@ class collective_operation : detail::started {
     status const now = session_->failed() ? status::failed : go_on();
     if (now == status::pending) return now;
     session_->done(now);
-    if (now == status::ready) return state = now;
+    if (now == status::ready) return account(), state = now;
     for (std::size_t i = 0; i < rings_.count(); ++i) step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
     session_->reason(why_);  // kept here: the communicator may go first
     return state = now;
+  }
+  // Once it has ended: what it has moved.
+  void account() noexcept {
+    for (std::size_t i = 0; i < rings_.count(); ++i)
+      session_->book.went_round(rings_.at(i)->moved(), sizeof(typename arith::wire));
+    if constexpr (mapped)
+      session_->account(What, direct_.route(), rooted(What) && session_->rank == root_, at_.chunks, sizeof(T));
   }
   status progress() noexcept {
     if (state == status::pending && session_->reach(*this)) advance();
@@ -257,8 +292,7 @@ class collective_operation : detail::started {
       if (rings_.count() == 0) {
         status const met = direct_.poll();
         moves = direct_.moves();
-        if (met == status::failed && direct_.disagreeing() >= 0)
-          session_->disagree(call_, direct_.disagreeing(), session_->wires.called(direct_.disagreeing()));
+        if (met == status::failed && direct_.disagreeing() >= 0) session_->disagree(call_, direct_.disagreeing());
         if (met != status::ready || direct_.route() != route::ring) return met;
         make_ring(nullptr);
       }
@@ -272,6 +306,7 @@ class collective_operation : detail::started {
   }
 
   detail::session<X>* session_;
+  int root_;
   buffers<T> at_;
   arith how_;
   call call_;

@@ -16,6 +16,7 @@
 
 #include "ringlet/bootstrap/roster.hpp"
 #include "ringlet/call.hpp"
+#include "ringlet/counters.hpp"
 #include "ringlet/element.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/schedule.hpp"
@@ -101,6 +102,9 @@ class communicator {
     s.wires.tell(fault(errc::aborted, s.rank, "rank %d: %.*s", s.rank, static_cast<int>(why.size()), why.data()));
   }
 
+  /// What this rank has moved so far. Always on: it costs a few additions a slice. To measure some operations, subtract.
+  ringlet::counters counters() const { return session().book.sum(size()); }
+
   /// The transport, for those who need more of it than the contract says.
   X& transport() { return session().wires; }
 
@@ -134,6 +138,31 @@ struct started {
   status (*run)(started&) noexcept = nullptr;
 };
 
+// How long a wait has lasted. What counts is time spent waiting: a longer gap between two polls is the caller's, not a wait.
+class patience {
+ public:
+  // Called at each poll in vain: whether it is time to look at the peers.
+  // @param moved whether what is waited for got on
+  bool is_up(bool moved) noexcept {
+    auto const now = std::chrono::steady_clock::now();
+    waited_ += now - last_ < away ? now - last_ : away;
+    last_ = now;
+    if (moved) waited_ = {}, looked_ = now;
+    if (now - looked_ <= look_after) return false;
+    looked_ = now;
+    return true;
+  }
+  bool over(std::chrono::milliseconds timeout) const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(waited_) > timeout;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds look_after{20};
+  static constexpr std::chrono::milliseconds away{100};
+  std::chrono::steady_clock::time_point last_, looked_;
+  std::chrono::steady_clock::duration waited_{};
+};
+
 // A communicator, at an address that stays. Knows nothing of elements.
 template <class X>
 class session {
@@ -145,10 +174,12 @@ class session {
         size(m.size()),
         wires(m, given.transport, deadline_after(given.connect_timeout)),
         barrier_cells(static_cast<std::size_t>(m.size())),
+        message_numbers(2 * static_cast<std::size_t>(m.size())),
         crowded_(wires.crowded()) {}
   session(session const&) = delete;
   ~session() {
-    bool const idle = first_ == nullptr;
+    bool const idle = first_ == nullptr && messages == nullptr;
+    for (; messages != nullptr; messages = messages->next) messages->state = status::failed, messages->run = nullptr;
     for (; first_ != nullptr; first_ = first_->next) first_->state = status::failed, first_->run = nullptr;
     if (::getpid() != process_) return;  // a fork of the rank is no rank
     if (idle && !failed()) {
@@ -165,13 +196,31 @@ class session {
   // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the fault
   // itself, as `wait` would, for a fault may come just before or just after the start.
   [[gnu::noinline]] void start(started& op) {  // code for each transport, not for each operation
-    if (failed()) {                            // asked once: the answer may change
-      if (!std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
-      throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
-    }
+    check_usable();
     op.sequence = ++started_;
     (last_ == nullptr ? first_ : last_->next) = &op;
     last_ = &op;
+  }
+  void check_usable() {
+    if (!failed()) return;  // asked once: the answer may change
+    if (!std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
+    throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
+  }
+  // Messages are not in the order: each runs when it is the first between its two ranks (point_to_point.hpp).
+  void start_message(started& m) {
+    check_usable();
+    started** at = &messages;
+    while (*at != nullptr) at = &(*at)->next;
+    *at = &m;
+  }
+  void end_message(started& m, status how) noexcept {
+    fault_is_known_ |= how == status::failed;
+    started** at = &messages;
+    while (*at != nullptr && *at != &m) at = &(*at)->next;
+    if (*at != nullptr) *at = m.next;
+  }
+  void run_messages() noexcept {
+    for (started *m = messages, *next; m != nullptr; m = next) next = m->next, m->run(*m);
   }
   // Runs what comes before `op`. True when it is `op`'s turn.
   bool reach(started& op) noexcept { return first_ == &op || drive_up_to(op); }
@@ -211,24 +260,22 @@ class session {
     fail(fault(errc::mismatch, peer, "rank %d called %s, but rank %d called %s", rank, describe(mine).c_str(), peer,
                describe(theirs).c_str()));
   }
+  // The same where peers are mapped, and what they called can be looked up.
+  [[gnu::noinline]] void disagree(call const& mine, int peer) noexcept { disagree(mine, peer, wires.called(peer)); }
 
   // One poll in vain: now and then it looks at the clock and at the peers. Finds the fault that ends the wait, if any.
   void in_vain() noexcept {
+    if (messages != nullptr) run_messages();  // peers may wait for them, or they come no further
     if (first_ == nullptr || failed()) return;
     std::uint64_t const sequence = first_->sequence;
-    auto const now = std::chrono::steady_clock::now();
-    // What counts is time spent waiting: not time away, and not that of an operation that gets on.
-    waited_ += now - last_vain_ < away ? now - last_vain_ : away;
-    last_vain_ = now;
-    if (sequence != watched_ || first_->moves != moves_)
-      watched_ = sequence, moves_ = first_->moves, waited_ = {}, looked_ = now;
-    if (now - looked_ <= look_after) return;
-    looked_ = now;
+    bool const moved = sequence != watched_ || first_->moves != moves_;
+    watched_ = sequence, moves_ = first_->moves;
+    if (!patience_.is_up(moved)) return;
     auto const number = static_cast<unsigned long long>(sequence);
     if (int const peer = wires.lost(sequence); peer >= 0)
       fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d needs it in call %llu", peer, rank,
                  number));
-    if (std::chrono::duration_cast<std::chrono::milliseconds>(waited_) > options.timeout) {
+    if (patience_.over(options.timeout)) {
       int const peer = absent();
       fail(fault(errc::timed_out, peer,
                  "rank %d waited %lld ms in call %llu for %s%s: see what keeps it, or raise connect_options::timeout",
@@ -243,10 +290,15 @@ class session {
   // @param spent how often it was called in this wait
   [[gnu::noinline]] void linger(unsigned spent) noexcept {
     in_vain();
-    if (spent >= yields) return wires.rest();
     auto const before = std::chrono::steady_clock::now();
-    ::sched_yield();
-    contended_ = std::chrono::steady_clock::now() - before > somebody_else;
+    bool const rests = spent >= yields;
+    if (rests)
+      wires.rest();
+    else
+      ::sched_yield();
+    auto const given = std::chrono::steady_clock::now() - before;
+    if (!rests) contended_ = given > somebody_else;
+    book.waited(given);
   }
   static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -260,6 +312,19 @@ class session {
   int const rank, size;
   X wires;
   std::vector<std::uint8_t> barrier_cells;  // what a barrier reduces: one byte a rank
+  // What an operation among mapped peers has moved. By itself, so that bench/engine.sh can say what it costs.
+  [[gnu::noinline]] void account(collective what, route how, bool root, partition const& chunks,
+                                 std::size_t element) noexcept {
+    std::size_t exchanges = how == route::direct ? 2 : 1;
+    if constexpr (requires { wires.stage_bytes(); })
+      if (how == route::staged)  // one for each round, and one before the first
+        exchanges += (chunks.longest() - 1) / (stage_row(wires.stage_bytes(), size) / element) + 1;
+    book.went_among_mapped(what, how, root, exchanges, chunks.count * element,
+                           chunks.length(static_cast<std::size_t>(rank)) * element);
+  }
+  ledger book;
+  started* messages = nullptr;                 // under way, in the order started
+  std::vector<std::uint64_t> message_numbers;  // so many started, from and to each rank
 
  private:
   static constexpr unsigned yields = [] {
@@ -268,8 +333,6 @@ class session {
     else
       return 2000u;
   }();
-  static constexpr std::chrono::milliseconds look_after{20};
-  static constexpr std::chrono::milliseconds away{100};  // a longer gap between two polls is the caller's, not a wait
   static constexpr std::chrono::microseconds somebody_else{2};  // a yield takes longer when another runs meanwhile
 
   // A rank that has not come to the operation, where the transport can tell; else -1.
@@ -291,8 +354,7 @@ class session {
   started *first_ = nullptr, *last_ = nullptr;
   pid_t const process_ = ::getpid();
   std::uint64_t started_ = 0, watched_ = 0, moves_ = 0;
-  std::chrono::steady_clock::time_point last_vain_, looked_;
-  std::chrono::steady_clock::duration waited_{};
+  patience patience_;
 };
 
 // A bootstrap as a meeting, once all have come and agreed.

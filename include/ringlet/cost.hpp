@@ -132,6 +132,16 @@ constexpr double schedule_time(traffic t, double chunk_bytes, link_cost c, int s
          (slices - 1) * slice * (last && c.gamma > c.beta ? c.gamma : c.beta) + across(last);
 }
 
+/// Seconds that a broadcast or reduce takes: a slice's way through all ranks, and then, at the pace of the slower of link and
+/// adding, the slices behind it.
+/// @param bytes in the whole buffer
+/// @param slices how many slices the buffer is cut into, at least 1
+/// @param adds whether it is a reduce
+constexpr double pipeline_time(int size, double bytes, link_cost c, int slices, bool adds) {
+  double const slice = bytes / slices, gamma = adds ? c.gamma : 0, slower = gamma > c.beta ? gamma : c.beta;
+  return size == 1 ? 0 : (size - 1) * (c.alpha + slice * (c.beta + gamma)) + (slices - 1) * slice * slower;
+}
+
 /// Seconds that the collector takes: all buffers come in through its one connection, one after the other, each is added
 /// up while the next one comes in, and all sums go out through it.
 /// @param bytes in the whole buffer
@@ -149,13 +159,9 @@ constexpr double algbw(double bytes, double seconds) { return bytes / seconds; }
 /// has to send, so that busbw compares with the speed of a link whatever the number of ranks.
 constexpr double busbw_factor(collective what, int size) {
   double const once = static_cast<double>(size - 1) / size;
-  switch (what) {
-    case collective::reduce_scatter:
-    case collective::all_gather: return once;
-    case collective::all_reduce: return 2 * once;
-    case collective::barrier: break;
-  }
-  return 0;
+  if (what == collective::barrier) return 0;
+  if (rooted(what) || what == collective::message) return 1;
+  return what == collective::all_reduce ? 2 * once : once;
 }
 
 }  // namespace ringlet

@@ -46,6 +46,23 @@ template <class Peers>
   return all;
 }
 
+// Room for values. In bytes where a type has no default constructor: it is copied to, as everywhere.
+template <class V, std::size_t N>
+struct scratch {
+  V values[N];
+  constexpr V* data() { return values; }
+};
+template <class V, std::size_t N>
+  requires(!std::is_default_constructible_v<V>)
+struct scratch<V, N> {
+  alignas(V) unsigned char bytes[N * sizeof(V)];
+  V* data() { return reinterpret_cast<V*>(bytes); }
+};
+template <class T>
+constexpr std::size_t elements_in(std::size_t bytes) {
+  return bytes < sizeof(T) ? 1 : bytes / sizeof(T);
+}
+
 }  // namespace detail
 
 /// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once whether
@@ -201,8 +218,8 @@ class direct_operation {
     if (!peers_->enter()) return false;
     int const me = peers_->rank();
     bool whole = true;
-    constexpr std::size_t block = elements_in(8192);
-    scratch<element, block> aside;
+    constexpr std::size_t block = detail::elements_in<element>(8192);
+    detail::scratch<element, block> aside;
     for (std::size_t i = 0; whole && i < in_round(me); i += block) {
       std::size_t const n = in_round(me) - i < block ? in_round(me) - i : block;
       std::size_t const first = begin() + i, home = offset(me) + first;
@@ -245,9 +262,9 @@ class direct_operation {
   [[gnu::noinline]] constexpr void reduce(int chunk, std::size_t first, std::size_t count, element* result,
                                           bool far) const {
     using wire = typename Arithmetic::wire;
-    constexpr std::size_t block = elements_in(4096);  // partial sums stay in the first-level cache
+    constexpr std::size_t block = detail::elements_in<element>(4096);  // partial sums stay in the first-level cache
     int const size = peers_->size();
-    scratch<wire, block> partial;
+    detail::scratch<wire, block> partial;
     for (std::size_t i = 0; i < count; i += block) {
       std::size_t const n = count - i < block ? count - i : block;
       auto of = [&](int k) { return contribution((chunk + k) % size, chunk, first + i); };
@@ -298,21 +315,6 @@ class direct_operation {
   constexpr bool in_place() const { return What == collective::all_reduce && at_.input == at_.output; }
   constexpr bool far() const { return at_.chunks.count * sizeof(element) >= larger_than_caches; }
 
-  // Room for values. In bytes where a type has no default constructor: it is copied to, as everywhere.
-  template <class V, std::size_t N>
-  struct scratch {
-    V values[N];
-    constexpr V* data() { return values; }
-  };
-  template <class V, std::size_t N>
-    requires(!std::is_default_constructible_v<V>)
-  struct scratch<V, N> {
-    alignas(V) unsigned char bytes[N * sizeof(V)];
-    V* data() { return reinterpret_cast<V*>(bytes); }
-  };
-  static constexpr std::size_t elements_in(std::size_t bytes) {
-    return bytes < sizeof(element) ? 1 : bytes / sizeof(element);
-  }
   [[gnu::noinline]] constexpr std::size_t offset(int chunk) const {
     return at_.chunks.offset(static_cast<std::size_t>(chunk));
   }

@@ -49,7 +49,7 @@ class drawing {
   // Follows the values from rank to rank.
   void follow();
   int size() const { return static_cast<int>(rows_.size()); }
-  int whole() const { return whole_input(does_) ? size() : 1; }  // contributions of a value that is final
+  int whole() const { return reduces(does_) ? size() : 1; }  // contributions of a value that is final
   std::size_t columns() const;
   std::string title() const;
   static int contributions(cell const& c) { return std::accumulate(c.from.begin(), c.from.end(), 0); }
@@ -108,9 +108,7 @@ inline std::size_t drawing::columns() const {
   return most;
 }
 inline std::string drawing::title() const {
-  constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_reduce", "barrier"};
-  return std::string(names[static_cast<int>(does_)]) + " among " + std::to_string(size()) +
-         (size() == 1 ? " rank" : " ranks");
+  return std::string(to_string(does_)) + " among " + std::to_string(size()) + (size() == 1 ? " rank" : " ranks");
 }
 
 inline std::string drawing::text() const {

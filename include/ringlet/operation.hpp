@@ -35,6 +35,12 @@ struct buffers {
   std::size_t lanes = 1;  ///< every chunk is cut again into one share a lane
 };
 
+/// What a rank has moved in an operation: slices sent, elements sent, how many of these straight from the caller's memory,
+/// and elements received.
+struct movement {
+  std::size_t slices, sent, straight, received;
+};
+
 /// Bytes of a buffer that the caches of one processor will not keep, whatever is done with it.
 inline constexpr std::size_t larger_than_caches = std::size_t{8} << 20;
 
@@ -101,6 +107,8 @@ class ring_operation {
   }
   /// The step at which it stands.
   RINGLET_HD constexpr int step_reached() const { return step_; }
+  /// What has been moved so far.
+  RINGLET_HD constexpr movement const& moved() const { return moved_; }
   /// After `failed`: what the previous rank called, if that was something else; otherwise null.
   RINGLET_HD constexpr call const* disagreement() const {
     if constexpr (announcing_link<Link>)
@@ -119,10 +127,12 @@ class ring_operation {
   struct post {
     ring_operation* self;
     RINGLET_HD constexpr bool operator()() const {
-      // Only a whole output can be landed in; offsets in placements count from its start.
+      // Only a whole output can be landed in; offsets in placements count from its start. What the last step receives
+      // is final. Who receives nothing opens nothing: nobody would wait for it.
       if constexpr (landing_link<Link, wire> && std::is_same_v<element, wire>)
-        self->link_->post(whole_output(S::does) ? slice<wire>{self->at_.output, self->at_.chunks.count}
-                                                : slice<wire>{});
+        self->link_->post(whole_output(S::does) && self->receives()
+                              ? slice<wire>{self->at_.output, self->at_.chunks.count}
+                              : slice<wire>{});
       return true;
     }
   };
@@ -178,6 +188,7 @@ class ring_operation {
     }
   };
 
+  RINGLET_HD constexpr bool receives() const { return schedule_[schedule_.steps() - 1].does.receive; }
   RINGLET_HD constexpr void announce() {
     if constexpr (announcing_link<Link>)
       if (called_ != nullptr && !sent_) link_->next().announce(*called_);
@@ -238,17 +249,18 @@ class ring_operation {
         }
         if (!worker_.leader(put{this, s.does.keep ? result : own, departs})) return false;
         combined_ = false;
-        return done(false, receive, true, receive);
+        moved_.straight += n;
+        return done(false, n, receive, true);
       }
     if (send && !(out = worker_.leader(acquire{this, departs}))) return false;
     combine(worker_, out.data, result, static_cast<wire const*>(got.data), own, n, how_, last, far_);
     worker_.sync();
-    return done(send, receive, send, receive);
+    return done(send, n, receive, send);
   }
-  RINGLET_HD constexpr bool done(bool commit, bool release, bool sent, bool received) {
-    worker_.leader(finish{this, commit, release});
-    sent_ = sent_ || sent;
-    received_ = received_ || received;
+  RINGLET_HD constexpr bool done(bool commit, std::size_t n, bool received, bool sent) {
+    worker_.leader(finish{this, commit, received});
+    sent_ = sent_ || sent, received_ = received_ || received;
+    moved_.slices += sent, moved_.sent += sent ? n : 0, moved_.received += received ? n : 0;
     return true;
   }
 
@@ -263,6 +275,7 @@ class ring_operation {
   std::size_t end_ = 0;
   std::size_t round_ = 0, slice_ = 0;
   int step_ = 0;
+  movement moved_{};
   bool sent_ = false, received_ = false, posted_ = false, combined_ = false, differs_ = false;
 };
 

@@ -263,10 +263,11 @@ class world {
   array<bool> ready_;
 };
 
-/// Who must be in chunk `c` of an output: everybody for a reduction, the chunk's owner for an all-gather.
+/// Who must be in chunk `c` of an output: everybody for a reduction, the chunk's owner for an all-gather, the root (rank 0)
+/// for a broadcast.
 template <collective What>
 constexpr std::uint64_t expected(int n, std::size_t c) {
-  if (!whole_input(What)) return std::uint64_t{1} << c;
+  if (!reduces(What)) return std::uint64_t{1} << (What == collective::broadcast ? 0 : c);
   return n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
 }
 
@@ -285,8 +286,9 @@ constexpr verdict check(int n, setting const& s) {
   verdict const v = w.run([&](std::size_t r) {
     std::uint64_t const own = std::uint64_t{1} << r;
     for (std::size_t c = 0; c < w.chunks().parts; ++c) {
-      // Chunks that are not mine in a reduce-scatter keep what they held.
-      std::uint64_t const who = whole_output(S::does) || c == r ? expected<S::does>(n, c) : s.in_place ? own : 0;
+      // Chunks that are not mine, as in a reduce-scatter, keep what they held.
+      bool const mine = S::does == collective::reduce ? r == 0 : whole_output(S::does) || c == r;
+      std::uint64_t const who = mine ? expected<S::does>(n, c) : s.in_place ? own : 0;
       for (std::size_t i = w.chunks().offset(c), end = i + w.chunks().length(c); i < end; ++i) {
         if (w.output(r)[i].who != who || w.output(r)[i].twice) return false;
         if (!s.in_place && w.input(r)[i].who != own) return false;

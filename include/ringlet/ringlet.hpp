@@ -28,12 +28,14 @@
 #include "ringlet/combine.hpp"
 #include "ringlet/operation.hpp"
 #include "ringlet/direct.hpp"
+#include "ringlet/rooted.hpp"
 #include "ringlet/prove.hpp"
 
 // Transports: memory and notice. They name no operation.
 #include "ringlet/transport/bell.hpp"
 #include "ringlet/transport/slot_ring.hpp"
 #include "ringlet/transport/segment.hpp"
+#include "ringlet/transport/segment_pairs.hpp"
 #include "ringlet/transport/in_process.hpp"
 #include "ringlet/transport/memory_file.hpp"
 #include "ringlet/transport/hand_over.hpp"
@@ -45,17 +47,27 @@
 #include "ringlet/bootstrap/launch.hpp"
 
 // Where both sides meet, and what users call.
+#include "ringlet/counters.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/collective_operation.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/reduce_scatter.hpp"
 #include "ringlet/all_gather.hpp"
+#include "ringlet/broadcast.hpp"
+#include "ringlet/reduce.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/allocate.hpp"
 #include "ringlet/split.hpp"
 
-// Not included, for not every program wants them, or has what they need. Pictures of schedules:
+// Not included, for not every program wants them, or has what they need. Messages between any two ranks, and what goes by them:
+//   ringlet/point_to_point.hpp
+//   ringlet/gather_scatter.hpp
+// Ranks along several axes, each with a transport of its own:
+//   ringlet/mesh.hpp
+// Pictures of schedules:
 //   ringlet/draw.hpp
+// The orders of work in a pipeline of stages, proved and drawn:
+//   ringlet/pipeline.hpp
 // What ringlet-perf has found to be fastest on a machine:
 //   ringlet/tuning_file.hpp
 // Gradients in buckets, exchanged while the backward pass computes; a thread that does the polling:

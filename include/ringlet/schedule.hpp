@@ -15,12 +15,29 @@ enum class collective : std::uint8_t {
   all_gather,      ///< every rank: chunk r as rank r gave it, for all r
   all_reduce,      ///< every rank: the sum of all buffers
   barrier,         ///< nothing but the knowledge that everyone has come; no schedule
+  broadcast,       ///< every rank: the buffer of one rank, the root
+  reduce,          ///< the root: the sum of all buffers; the other ranks: nothing
+  message,         ///< one rank: the buffer of another one; a broadcast among two
 };
 
-/// Whether every rank brings the whole buffer, rather than its own chunk only.
+/// Whether one rank, the root, is unlike the others.
+RINGLET_HD constexpr bool rooted(collective c) { return c == collective::broadcast || c == collective::reduce; }
+/// Whether a rank that brings something brings the whole buffer, rather than its own chunk only.
 RINGLET_HD constexpr bool whole_input(collective c) { return c != collective::all_gather; }
-/// Whether every rank ends with the whole buffer, rather than with its own chunk only.
+/// Whether a rank that ends with something ends with the whole buffer, rather than with its own chunk only.
 RINGLET_HD constexpr bool whole_output(collective c) { return c != collective::reduce_scatter; }
+
+/// Whether contributions are added up.
+RINGLET_HD constexpr bool reduces(collective c) {
+  return c == collective::reduce_scatter || c == collective::all_reduce || c == collective::reduce;
+}
+
+/// The collective's name.
+constexpr char const* to_string(collective c) {
+  constexpr char const* names[] = {"reduce_scatter", "all_gather", "all_reduce", "barrier",
+                                   "broadcast",      "reduce",     "message"};
+  return static_cast<unsigned>(c) < 7 ? names[static_cast<unsigned>(c)] : "an unknown collective";
+}
 
 /// The four things that a step may do with its chunk. Textbooks' verbs are combinations of them: "receive, reduce and
 /// send on" is {true, true, false, true}.
@@ -75,10 +92,15 @@ inline constexpr int dynamic_size = -1;
 /// and at moment n-1 stands complete at the rank whose number it bears; the n-1 moments after that hand it round.
 /// all_reduce is all of them, reduce_scatter the moments up to n-1, all_gather those from n-1 on. The first moment has
 /// nothing to receive, the last nobody to send to. So each rank sends n-1 or 2(n-1) chunks: 2(n-1)/n of the buffer.
-/// @tparam What one of the three collectives
+///
+/// With a root it is a pipeline, and ranks are counted from the root, which is rank 0 here. In a broadcast slices go from
+/// rank 0 through all ranks to the last one; in a reduce from rank 1 through all to the root, and each rank adds its own.
+/// Chunks go one after the other, so that a rank passes one slice on while the next one arrives: each link carries the
+/// buffer once.
+/// @tparam What any collective that has one
 /// @tparam Size the number of ranks, or `dynamic_size`; when known, an operation unrolls its steps
 template <collective What, int Size = dynamic_size>
-  requires(What != collective::barrier)
+  requires(What != collective::barrier && What != collective::message)
 struct ring_schedule {
   static constexpr collective does = What;
   /// The size when it is known while compiling.
@@ -88,8 +110,12 @@ struct ring_schedule {
   int size_given;
 
   RINGLET_HD constexpr int size() const { return Size == dynamic_size ? size_given : Size; }
-  RINGLET_HD constexpr int steps() const { return last() - first() + 1; }
+  RINGLET_HD constexpr int steps() const { return rooted(What) ? size() : last() - first() + 1; }
   RINGLET_HD constexpr step operator[](int k) const {
+    if constexpr (rooted(What)) {
+      bool const begins = rank == (reduces(What) ? 1 % size() : 0), ends = rank == (reduces(What) ? 0 : size() - 1);
+      return {{!begins, reduces(What) && !begins, !reduces(What) || ends, !ends}, k};
+    }
     int const moment = first() + k, complete = size() - 1;
     bool const receive = moment > first(), send = moment < last();
     return {{receive, receive && moment <= complete, moment >= complete, send},

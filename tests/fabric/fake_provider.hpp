@@ -78,6 +78,7 @@ inline mood const moods[] = {
      .orders = false,
      .waits = false,
      .storm = 2},
+    {.name = "untagged", .tags = false},
     {.name = "nothing", .writes = false, .tags = false},
     {.name = "fails", .fails_after = 40},
 };

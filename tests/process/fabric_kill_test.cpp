@@ -13,6 +13,7 @@
 
 #include "../fabric/over.hpp"
 #include "ringlet/barrier.hpp"
+#include "ringlet/point_to_point.hpp"
 #include "victims.hpp"
 
 using namespace tests;
@@ -30,6 +31,31 @@ ringlet::connect_options<X> with_small_slots(bool small) {
 }
 
 }  // namespace
+
+OVER_PROVIDERS("a rank killed while messages go round is named by every survivor") {
+  for (int i = 0; i < 4; ++i) {
+    victims<X> ranks(4, {}, [&](auto& comm) {
+      std::vector<float> mine(i % 2 == 0 ? 10 : 200'000), its(mine.size());
+      for (;;) {
+        auto sent = ringlet::async_send(comm, mine, (comm.rank() + 1) % 4);
+        ringlet::recv(comm, its, (comm.rank() + 3) % 4);
+        sent.wait();
+        if (comm.rank() == 0) ++ranks.told->rounds;
+      }
+    });
+    ranks.all_connected();
+    while (ranks.told->rounds < 3) std::this_thread::sleep_for(100us);
+    ::kill(ranks.pids[static_cast<std::size_t>(i)], SIGKILL);
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank == i) continue;
+      REQUIRE(ranks.ends(rank, 5s));
+      auto const& its = ranks.told->rank[rank];
+      INFO(std::string(its.words));
+      CHECK(its.why == static_cast<int>(errc::peer_lost));
+      CHECK(its.peer == i);
+    }
+  }
+}
 
 OVER_PROVIDERS("C48: a rank killed at any moment is named by every survivor within a second") {
   // RINGLET_SEED repeats a run that failed, RINGLET_KILLS makes it longer or shorter.

@@ -19,6 +19,7 @@
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/allocate.hpp"
 #include "ringlet/barrier.hpp"
+#include "ringlet/point_to_point.hpp"
 #include "ringlet/reduce_scatter.hpp"
 #include "ringlet/transport/shared_memory.hpp"
 #include "victims.hpp"
@@ -79,6 +80,32 @@ TEST_CASE("C48: rank 3 of 8 is killed in an all_reduce") {
   for (int rank : {0, 1, 2, 4, 5, 6, 7}) {
     REQUIRE(ranks.ends(rank, 5s));
     CHECK(contains(ranks.told->rank[rank].words, "rank 3 has ended or left"));
+  }
+}
+
+TEST_CASE("a rank killed while messages go round is named by every survivor") {
+  for (int i = 0; i < 20; ++i) {
+    int const victim = i % 4;
+    victims<shared_memory> ranks(4, {}, [&](auto& comm) {
+      std::vector<float> mine(i % 2 == 0 ? 10 : 200'000), its(mine.size());
+      for (;;) {
+        auto sent = ringlet::async_send(comm, mine, (comm.rank() + 1) % 4);
+        ringlet::recv(comm, its, (comm.rank() + 3) % 4);
+        sent.wait();
+        if (comm.rank() == 0) ++ranks.told->rounds;
+      }
+    });
+    ranks.all_connected();
+    while (ranks.told->rounds < 3) std::this_thread::sleep_for(100us);
+    ::kill(ranks.pids[static_cast<std::size_t>(victim)], SIGKILL);
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank == victim) continue;
+      REQUIRE(ranks.ends(rank, 5s));
+      auto const& its = ranks.told->rank[rank];
+      INFO(std::string(its.words));
+      CHECK(its.why == static_cast<int>(errc::peer_lost));
+      CHECK(its.peer == victim);
+    }
   }
 }
 

@@ -36,6 +36,15 @@ static_assert(every_rank_does<reduce_scatter_ring>([](int n) { return traffic{n,
 // In an all-gather n-1 chunks, and nothing is added.
 static_assert(every_rank_does<all_gather_ring>([](int n) { return traffic{n, n - 1, n - 1, 0}; }));
 
+// In a broadcast each link but the last carries the buffer once, and in a reduce, which adds it up on its way.
+static_assert(for_all_sizes([](int n) {
+  return busiest(transfers_of<ring_schedule<collective::broadcast>>{n}).sent == (n > 1 ? n : 0) &&
+         busiest(transfers_of<ring_schedule<collective::reduce>>{n}).carried == (n > 2   ? 2
+                                                                                 : n > 1 ? 1
+                                                                                         : 0) *
+                                                                                    n;
+}));
+
 // --- the ring against the collector, by the same count ---
 
 static_assert(transfers<collector> && transfers<transfers_of<all_reduce_ring>>);
@@ -104,6 +113,29 @@ static_assert([] {
 // With many slices little more than the least time remains: each rank must send 2(n-1)/n of the buffer.
 static_assert(schedule_time(of_four, mega / 4, wire, 64) < 1.01 * 1.5 * mega * wire.beta);
 static_assert(schedule_time(of_four, mega / 4, wire, 64) > 1.5 * mega * wire.beta);
+
+// A pipeline from root to last, walked rank after rank: when a slice is there, and when the link is free again.
+constexpr double walked_pipeline(int size, double bytes, link_cost c, int slices, bool adds) {
+  double const slice = bytes / slices;
+  std::vector<double> there(static_cast<std::size_t>(slices), 0.0);
+  for (int rank = 1; rank < size; ++rank) {
+    double free = 0, added = 0;
+    for (double& at : there) {
+      free = (at > free ? at : free) + slice * c.beta;
+      at = free + c.alpha;
+      if (adds) at = added = (at > added ? at : added) + slice * c.gamma;
+    }
+  }
+  return there.back();
+}
+static_assert([] {
+  for (int n : {1, 2, 3, 8})
+    for (int slices : {1, 2, 16})
+      for (bool adds : {false, true})
+        if (pipeline_time(n, mega, wire, slices, adds) != walked_pipeline(n, mega, wire, slices, adds)) return false;
+  return true;
+}());
+static_assert(busbw_factor(collective::broadcast, 4) == 1 && busbw_factor(collective::reduce, 4) == 1);
 
 // The collector is slower the more ranks there are; the ring of 128 takes hardly longer than that of 4.
 static_assert(collector_time(4, mega, wire) == 2 * wire.alpha + 6 + 0.25);

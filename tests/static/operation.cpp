@@ -100,7 +100,7 @@ static_assert(announcing_link<announcing>);
 template <collective What, class Link = archetype>
 struct two_ranks {
   using operation =
-      ring_operation<ring_schedule<What>, arithmetic<int, std::conditional_t<What == all_gather, keep, sum>>, Link>;
+      ring_operation<ring_schedule<What>, arithmetic<int, std::conditional_t<reduces(What), sum, keep>>, Link>;
 
   pipe pipes[2];  // pipes[r] leads away from rank r
   Link links[2];
@@ -169,6 +169,12 @@ static_assert([] {
 static_assert([] {
   two_ranks<reduce_scatter, landing> w(4);
   return w.both(status::ready) && w.pipes[1].posted == 1 && !w.pipes[1].output;
+}());
+
+// Who receives nothing opens nothing: the root of a broadcast.
+static_assert([] {
+  two_ranks<broadcast, landing> w(4);
+  return w.both(status::ready) && !w.pipes[1].output && w.pipes[0].output.data == w.output[1];
 }());
 
 // --- disagreement ---

@@ -13,14 +13,17 @@ using symbolic::verdict;
 
 constexpr bool ring_is_proved(int n) {
   return proved<ring_schedule<reduce_scatter>>(n) && proved<ring_schedule<all_gather>>(n) &&
-         proved<ring_schedule<all_reduce>>(n);
+         proved<ring_schedule<all_reduce>>(n) && proved<ring_schedule<broadcast>>(n) &&
+         proved<ring_schedule<reduce>>(n);
 }
 static_assert(ring_is_proved(1) && ring_is_proved(2) && ring_is_proved(3) && ring_is_proved(4) && ring_is_proved(5));
 
 // With the size known while compiling, the steps are unrolled: another path through the engine.
 template <int N>
-constexpr bool unrolled_is_proved = proved<ring_schedule<reduce_scatter, N>>(N) &&
-                                    proved<ring_schedule<all_gather, N>>(N) && proved<ring_schedule<all_reduce, N>>(N);
+constexpr bool unrolled_is_proved =
+    proved<ring_schedule<reduce_scatter, N>>(N) && proved<ring_schedule<all_gather, N>>(N) &&
+    proved<ring_schedule<all_reduce, N>>(N) && proved<ring_schedule<broadcast, N>>(N) &&
+    proved<ring_schedule<reduce, N>>(N);
 static_assert(unrolled_is_proved<1> && unrolled_is_proved<2> && unrolled_is_proved<3>);
 
 // 2. As many slices under way as there are slots, and the ring locks. ------------------------------------------------
@@ -31,6 +34,10 @@ static_assert(check<all>(4, {.count = 32, .slots = 1, .depth = 1}) == verdict::d
 static_assert(check<all>(4, {.count = 32, .slots = 2, .depth = 1}) == verdict::correct);
 static_assert(check<all>(4, {.count = 32, .slots = 3, .depth = 2}) == verdict::correct);
 static_assert(check<all>(7, {.count = 70, .slots = 3, .depth = 3}) == verdict::deadlock);
+
+// A pipeline from or to a root has no way round on which it could.
+static_assert(check<ring_schedule<broadcast>>(4, {.count = 32, .slots = 1, .depth = 1}) == verdict::correct);
+static_assert(check<ring_schedule<reduce>>(7, {.count = 70, .slots = 3, .depth = 3}) == verdict::correct);
 
 // 3. A link that lands without waiting for its neighbour is found out. -----------------------------------------------
 
@@ -58,5 +65,25 @@ struct mistaken {
 static_assert(!proved<mistaken<0>>(4) && !proved<mistaken<1>>(4) && !proved<mistaken<2>>(4));
 static_assert(!proved<mistaken<3>>(4) && !proved<mistaken<4>>(4) && !proved<mistaken<5>>(4));
 static_assert(proved<mistaken<-1>>(4));
+
+template <collective What, int Mistake>
+struct mistaken_root {
+  static constexpr collective does = What;
+  int rank, size;
+  constexpr int steps() const { return size; }
+  constexpr step operator[](int k) const {
+    step s = ring_schedule<What>{rank, size}[k];
+    if (Mistake == 0 && rank == 2) s.does.reduce = !s.does.reduce;
+    if (Mistake == 1 && rank == 0 && k == 1) s.does.keep = false;
+    if (Mistake == 2 && rank == 1) s.chunk = (k + 1) % size;
+    if (Mistake == 3 && rank == 2) s.does.keep = !s.does.keep;
+    return s;
+  }
+};
+static_assert(proved<mistaken_root<broadcast, -1>>(3) && proved<mistaken_root<reduce, -1>>(3));
+static_assert(!proved<mistaken_root<broadcast, 0>>(3) && !proved<mistaken_root<reduce, 0>>(3));
+static_assert(!proved<mistaken_root<broadcast, 1>>(3) && !proved<mistaken_root<reduce, 1>>(3));
+static_assert(!proved<mistaken_root<broadcast, 2>>(3) && !proved<mistaken_root<reduce, 2>>(3));
+static_assert(!proved<mistaken_root<broadcast, 3>>(3) && !proved<mistaken_root<reduce, 3>>(3));
 
 }  // namespace

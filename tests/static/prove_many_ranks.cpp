@@ -22,5 +22,7 @@ static_assert(ring_is_proved<reduce_scatter, all_gather, all_reduce>(14));
 static_assert(ring_is_proved<reduce_scatter, all_gather, all_reduce>(15));
 static_assert(ring_is_proved<reduce_scatter, all_gather, all_reduce>(16));
 static_assert(proved<ring_schedule<all_reduce, 8>>(8));
+static_assert(ring_is_proved<broadcast, reduce>(6) && ring_is_proved<broadcast, reduce>(9));
+static_assert(ring_is_proved<broadcast, reduce>(16));
 
 }  // namespace

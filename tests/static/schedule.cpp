@@ -106,6 +106,27 @@ static_assert(for_all([](int rank, int n) {
   return true;
 }));
 
+// --- with a root, which is rank 0 ---
+
+// Each rank but one at an end sends every chunk once, in order, and receives every chunk once, from its neighbour.
+template <collective What>
+constexpr bool is_a_pipeline() {
+  int const begins = reduces(What) ? 1 : 0;
+  return for_all([=](int rank, int n) {
+    bool const first = rank == begins % n, last = rank == (begins + n - 1) % n;
+    ring_schedule<What> const s{rank, n};
+    for (int k = 0; k < n; ++k) {
+      bool const keeps = What == broadcast || last;
+      if (s[k] != step{{!first, reduces(What) && !first, keeps, !last}, k}) return false;
+    }
+    return s.steps() == n;
+  });
+}
+static_assert(is_a_pipeline<broadcast>() && is_a_pipeline<reduce>());
+static_assert(rooted(broadcast) && rooted(reduce) && !rooted(all_reduce) && !rooted(barrier));
+static_assert(reduces(reduce) && reduces(all_reduce) && reduces(reduce_scatter) && !reduces(all_gather) &&
+              !reduces(broadcast));
+
 // --- a size known while compiling changes nothing ---
 
 template <collective What, int N>
@@ -123,7 +144,8 @@ constexpr bool same_when_known() {
 }
 static_assert([]<int... Less>(std::integer_sequence<int, Less...>) {
   return ((same_when_known<reduce_scatter, Less + 1>() && same_when_known<all_gather, Less + 1>() &&
-           same_when_known<all_reduce, Less + 1>()) &&
+           same_when_known<all_reduce, Less + 1>() && same_when_known<broadcast, Less + 1>() &&
+           same_when_known<reduce, Less + 1>()) &&
           ...);
 }(std::make_integer_sequence<int, most>{}));
 

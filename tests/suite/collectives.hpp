@@ -10,7 +10,9 @@
 #include "memory.hpp"
 #include "ringlet/all_gather.hpp"
 #include "ringlet/all_reduce.hpp"
+#include "ringlet/broadcast.hpp"
 #include "ringlet/element.hpp"
+#include "ringlet/reduce.hpp"
 #include "ringlet/reduce_scatter.hpp"
 
 namespace suite {
@@ -101,6 +103,42 @@ void all_collectives(Comm& comm, arena& memory, std::size_t count, Op op, How ho
       finish(p);
     }
   }
+}
+
+// The same for the collectives with a root: `reduced(i)` is element i of the reduction at the root.
+template <class T, class Comm, class Op, class How, class Given, class Reduced, class Gathered>
+void collectives_with_root(Comm& comm, arena& memory, std::size_t count, int root, Op op, How how, Given given,
+                           Reduced reduced, Gathered gathered) {
+  int const me = comm.rank();
+  using read = std::span<T const>;
+  auto own = [&](std::size_t i) { return given(me, i); };
+  auto roots = [&](std::size_t i) { return gathered(given(root, i)); };
+  for (bool in_place : {false, true})
+    for (bool reduces : {false, true}) {
+      place const p{"rank " + std::to_string(me) + " of " + std::to_string(comm.size()) +
+                    (reduces ? ", reduce" : ", broadcast") + (in_place ? " in place" : "") + " of " +
+                    std::to_string(count) + " " + ringlet::element_name<T> + ", root " + std::to_string(root)};
+      memory.clear();
+      // Others than the root need have no input, or no output.
+      bool const gives = reduces || me == root || in_place, takes = !reduces || me == root || in_place;
+      auto const in = memory.place<T>(gives ? count : 0, true),
+                 out = in_place ? in : memory.place<T>(takes ? count : 0, true);
+      for (std::size_t i = 0; i < in.size(); ++i) in[i] = own(i);
+      if (reduces && in_place)
+        ringlet::reduce(comm, out, root, op);
+      else if (reduces)
+        ringlet::reduce(comm, read(in), out, root, op);
+      else if (in_place)
+        ringlet::broadcast(comm, out, root, how);
+      else
+        ringlet::broadcast(comm, read(in), out, root, how);
+      if (!reduces)
+        p.all_are(read(out), roots);
+      else if (me == root)
+        p.all_are(read(out), reduced);
+      if (!in_place || (reduces && me != root)) place{p.words + ", its input"}.all_are(read(in), own);
+      expect(memory.guards_hold(), p.words + ": wrote beside its buffers");
+    }
 }
 
 }  // namespace suite

@@ -122,5 +122,9 @@ using floats = pairings<pairing<float, ringlet::sum{}>, scaled, pairing<double, 
                         pairing<ringlet::float8_e4m3, ringlet::accumulate_in<float>(ringlet::sum{})>,
                         pairing<float, ringlet::travel_as<ringlet::bfloat16>(ringlet::sum{}),
                                 ringlet::travel_as<ringlet::bfloat16>(ringlet::keep{})>>;
+// Some of them for the collectives with a root, which go the same ways.
+using with_roots = pairings<pairing<odd_bytes, add_parts{}>, scaled,
+                            pairing<float, ringlet::travel_as<ringlet::bfloat16>(ringlet::sum{}),
+                                    ringlet::travel_as<ringlet::bfloat16>(ringlet::keep{})>>;
 
 }  // namespace suite

@@ -13,7 +13,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <set>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "../ranks.hpp"
@@ -21,6 +25,7 @@
 #include "memory.hpp"
 #include "pairings.hpp"
 #include "ringlet/allocate.hpp"
+#include "ringlet/point_to_point.hpp"
 
 namespace suite {
 
@@ -65,6 +70,60 @@ void in_both_memories(Comm& comm, std::size_t bytes, F&& f) {
     arena place(memory);
     f(place);
   }
+}
+
+// Every root has its turn, over the counts.
+template <class P, class Comm>
+void roots_have_it(Comm& comm, std::vector<std::size_t> const& all_counts) {
+  using T = typename P::element;
+  in_both_memories(comm, arena::bytes(all_counts.back(), sizeof(T)), [&](arena& memory) {
+    int root = 0;
+    for (std::size_t count : all_counts) {
+      root = (root + 1) % comm.size();
+      auto reduced = [&](std::size_t i) {
+        return reduced_alone<T, typename P::op_type>(root, comm.size(), &P::op,
+                                                     [&](int rank) { return sample<T>(rank, i); });
+      };
+      auto gathered = [](T x) {
+        return static_cast<T>(static_cast<typename ringlet::arithmetic<T, decltype(P::how())>::wire>(x));
+      };
+      collectives_with_root<T>(comm, memory, count, root, P::op(comm.rank()), P::how(), sample<T>, reduced, gathered);
+    }
+  });
+}
+template <class Comm, class... P>
+void all_roots_have_it(Comm& comm, std::vector<std::size_t> const& all_counts, pairings<P...>) {
+  (roots_have_it<P>(comm, all_counts), ...);
+}
+
+// Everyone sends to everyone at once, from the largest message to the smallest and back, and takes them in another order.
+template <class T, class Comm>
+void messages_arrive(Comm& comm, std::vector<std::size_t> counts) {
+  counts.insert(counts.end(), counts.rbegin(), counts.rend());
+  int const me = comm.rank(), size = comm.size();
+  auto number = [&](int from, int to, std::size_t k) { return (from * size + to) * 100 + static_cast<int>(k); };
+  std::vector<std::vector<T>> buffers;
+  auto started = std::make_unique<std::deque<decltype(ringlet::async_send(comm, buffers[0], 0))>>();
+  auto message = [&](int peer, std::size_t k, bool sends) {
+    auto& b = buffers.emplace_back(counts[k]);
+    if (sends)
+      for (std::size_t i = 0; i < b.size(); ++i) b[i] = sample<T>(number(me, peer, k), i);
+    started->emplace_back(comm.session(), b.data(), b.size(), peer, sends);
+  };
+  buffers.reserve(2 * counts.size() * static_cast<std::size_t>(size));
+  for (int step = 1; step < size; ++step)
+    for (std::size_t k = 0; k < counts.size(); ++k) message((me + step) % size, k, true);
+  std::size_t const sent = buffers.size();
+  for (int step = 1; step < size; ++step)
+    for (std::size_t k = 0; k < counts.size(); ++k) message((me + step) % size, k, false);
+  for (auto m = started->rbegin(); m != started->rend(); ++m) m->wait();
+  for (int step = 1; step < size; ++step)
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+      int const from = (me + step) % size;
+      auto const& b = buffers[sent + static_cast<std::size_t>(step - 1) * counts.size() + k];
+      place{"message " + std::to_string(k) + " from " + std::to_string(from) + " to " + std::to_string(me)}.all_are(
+          std::span<T const>(b), [&](std::size_t i) { return sample<T>(number(from, me, k), i); });
+    }
 }
 
 template <class Comm>
@@ -156,9 +215,44 @@ TEST_CASE_TEMPLATE_DEFINE("C10 C11 C25 C26 C29 C32 C37: numbers that round, in t
   suite::all_bits<Ranks>(suite::floats{});
 }
 
+TEST_CASE_TEMPLATE_DEFINE("collectives with a root, whoever it is", Ranks, suite_roots) {
+  for (auto const& shape : suite::shapes<typename Ranks::transport>())
+    for (int size : {1, 2, 3, 5}) {
+      CAPTURE(size);
+      REQUIRE(tests::on<Ranks>(
+                  size,
+                  [&](auto& comm) {
+                    suite::all_roots_have_it(comm, {0, 1, 29, 331, 1009}, suite::with_roots{});
+                  },
+                  shape) == 0);
+    }
+  REQUIRE(tests::on<Ranks>(3, [&](auto& comm) { suite::all_roots_have_it(comm, {500'009}, suite::with_roots{}); }) ==
+          0);
+}
+
+TEST_CASE_TEMPLATE_DEFINE("messages between any two ranks, where the transport has links for them", Ranks,
+                          suite_messages) {
+  if constexpr (ringlet::pairwise<typename Ranks::transport>) {
+    for (auto const& shape : suite::shapes<typename Ranks::transport>())
+      for (int size : {1, 2, 3, 5}) {
+        CAPTURE(size);
+        REQUIRE(tests::on<Ranks>(
+                    size,
+                    [&](auto& comm) {
+                      suite::messages_arrive<float>(comm, {5'003, 129, 1, 0});
+                      suite::messages_arrive<suite::odd_bytes>(comm, {700, 1, 43});
+                    },
+                    shape) == 0);
+      }
+    REQUIRE(tests::on<Ranks>(2, [](auto& comm) { suite::messages_arrive<float>(comm, {500'009}); }) == 0);
+  }
+}
+
 #define RINGLET_SUITE(...)                                \
   TEST_CASE_TEMPLATE_INVOKE(suite_counts, __VA_ARGS__);   \
   TEST_CASE_TEMPLATE_INVOKE(suite_large, __VA_ARGS__);    \
   TEST_CASE_TEMPLATE_INVOKE(suite_sizes, __VA_ARGS__);    \
   TEST_CASE_TEMPLATE_INVOKE(suite_integers, __VA_ARGS__); \
+  TEST_CASE_TEMPLATE_INVOKE(suite_roots, __VA_ARGS__);    \
+  TEST_CASE_TEMPLATE_INVOKE(suite_messages, __VA_ARGS__); \
   TEST_CASE_TEMPLATE_INVOKE(suite_floats, __VA_ARGS__)

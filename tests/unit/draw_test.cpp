@@ -66,6 +66,21 @@ struct keeps_too_early {
 
 }  // namespace
 
+TEST_CASE("pipelines from and to a root as text") {
+  CHECK(draw<ring_schedule<collective::broadcast>>(3).text() ==
+        "broadcast among 3 ranks   (chunk:contributions, * kept, > sent on)\n"
+        "        step 0  step 1  step 2\n"
+        "rank 0  0:1*>   1:1*>   2:1*>\n"
+        "rank 1  0:1*>   1:1*>   2:1*>\n"
+        "rank 2  0:1*    1:1*    2:1*\n");
+  CHECK(draw<ring_schedule<collective::reduce>>(3).text() ==
+        "reduce among 3 ranks   (chunk:contributions, * kept, > sent on)\n"
+        "        step 0  step 1  step 2\n"
+        "rank 0  0:3*    1:3*    2:3*\n"
+        "rank 1  0:1>    1:1>    2:1>\n"
+        "rank 2  0:2>    1:2>    2:2>\n");
+}
+
 TEST_CASE("the ring among four ranks as text") {
   CHECK(draw<all_reduce_ring>(4).text() ==
         "all_reduce among 4 ranks   (chunk:contributions, * kept, > sent on)\n"

@@ -66,6 +66,8 @@ class fabric_traffic {
   bool waiting = false;                             ///< something is to be posted again
   int hellos[3] = {};                               ///< how many have come, by level
   fabric_statistics statistics;
+  void (*flush_pairs)(fabric_traffic&) = nullptr;  ///< also what goes between any two ranks (fabric_pairs.hpp)
+  void* pairs = nullptr;
 
  private:
   friend class fabric_endpoint;

@@ -2,23 +2,8 @@
 #pragma once
 
 // Rings over libfabric. In an own header, not in ringlet.hpp: it needs libfabric's headers when compiling and its library when
-// running. What goes over the wire, and why it cannot lock:
-//
-// - Each rank has memory that its neighbours may write to: for each lane, slots for slices from the previous rank, and two
-//   notes from the next one. It stays registered with the provider from the start to the end.
-// - A slice is one remote write into the next rank's slot. With it, as CQ data, come 32 bits: that it is a slice, its lane and
-//   its number. The number says which slot it is in, so slices may arrive in any order; its length is known to both. The first
-//   slice of an operation has before it, in its slot, what its sender called.
-// - For each slice that it has taken, the receiver sends one credit: a write of a few bytes that nobody reads, whose CQ data
-//   says how many slots are free again. Credits add up, so their order is of no matter.
-// - A sender uses a slot when it has the credit for it and the provider has ended the last transfer out of it. An operation is
-//   over when all its transfers have ended here and all its credits are with the provider.
-// - A final value may go straight into the receiver's output, if that is registered: when an operation begins, the receiver
-//   writes a note to its previous rank: address, key, length, the operation's number. Who has no such note for the very
-//   operation that it is in uses the slot; so nothing can arrive in an output that was not opened. CQ data say which it was,
-//   and a credit is needed either way.
-// - Where the provider cannot write with CQ data, which is found out by trying, or should not (level 1), receives wait at the slots, and
-//   slices are messages whose tags name lane and slot. A slot's receive is posted before its credit is given.
+// running. What goes over the wire is said in fabric_wire.hpp, for messages between any two ranks in fabric_pairs.hpp. Why it
+// cannot lock:
 //
 // Nothing here waits within a call. When the provider cannot take something now, what was committed stays in its slot, a
 // credit stays owed, a note stays due, and every later poll tries again, after it has taken in what has arrived; so ranks
@@ -52,6 +37,7 @@
 #include "ringlet/transport/fabric_endpoint.hpp"
 #include "ringlet/transport/fabric_library.hpp"
 #include "ringlet/transport/fabric_link.hpp"
+#include "ringlet/transport/fabric_pairs.hpp"
 #include "ringlet/transport/fabric_peers.hpp"
 #include "ringlet/transport/fabric_wire.hpp"
 #include "ringlet/transport/segment.hpp"
@@ -95,7 +81,7 @@ class fabric {
   fabric(M& m, settings const& s, time_point until)
       : linger_(s.linger),
         found_(detail::choose_fabric(m, s, until)),
-        endpoint_(*found_.library, *found_.info, completions(s)),
+        endpoint_(*found_.library, *found_.info, completions(s, m.size())),
         traffic_(s, endpoint_, stopped_),
         peers_(m.rank(), m.size(), *found_.own()) {
     join(m, until);
@@ -139,10 +125,10 @@ class fabric {
     fabric_peers::letter l;
     l.what = fabric_peers::letter::kind::left, l.finished = sequence;
     peers_.tell_all(l);
-    int const next = traffic_.next.rank;
     auto const end = std::chrono::steady_clock::now() + linger_;
-    while (!traffic_.acknowledged() && !traffic_.over() && !peers_.left(next) && !peers_.ended(next) &&
-           std::chrono::steady_clock::now() < end) {
+    auto const away = [this](int peer) { return peers_.left(peer) || peers_.ended(peer); };
+    auto const awaited = [&] { return (!traffic_.acknowledged() && !away(traffic_.next.rank)) || pairs_.wait(away); };
+    while (awaited() && !traffic_.over() && std::chrono::steady_clock::now() < end) {
       traffic_.progress(nap);
       listen();
     }
@@ -158,6 +144,15 @@ class fabric {
     peers_.tell_all(l);
   }
   fault const* told() const { return told_.load(std::memory_order_acquire); }
+  /// As `pairwise` says. Who leaves stays until its messages have been taken.
+  /// @throws error(errc::unsupported) where the provider has no tagged messages
+  fabric_pair_link& pair(int peer, bool to_send) { return pairs_.link(peer, to_send); }
+  std::size_t pair_slots() const { return traffic_.shape.slots; }
+  std::size_t pair_slot_bytes() const { return pairs_.slot_bytes(); }
+  bool gone(int peer) {
+    listen();
+    return peers_.ended(peer);
+  }
   /// After a fault: no peer can reach this rank's memory any more.
   void settle() { endpoint_.close(); }
 
@@ -243,7 +238,9 @@ class fabric {
   static constexpr std::chrono::milliseconds nap{1};
   static constexpr std::chrono::microseconds short_nap{50};
 
-  static std::size_t completions(fabric_shape const& s) { return s.lanes * (6 * s.slots + 16) + 32; }
+  static std::size_t completions(fabric_shape const& s, int ranks) {
+    return s.lanes * (6 * s.slots + 16) + 32 + 4 * s.slots * static_cast<std::size_t>(ranks);
+  }
 
   // What ranks must know of each other.
   struct identity {
@@ -263,24 +260,25 @@ class fabric {
       identity const mine{traffic_.inbox->base, traffic_.inbox->key, static_cast<std::uint32_t>(peers_.own().size())};
       return std::string(reinterpret_cast<char const*>(&mine), sizeof mine) + peers_.own() + endpoint_.address();
     });
-    std::vector<std::string> doors;
+    std::vector<std::string> doors, addresses;
     for (std::string const& text : all) {
       identity its{};
       std::memcpy(&its, text.data(), std::min(text.size(), sizeof its));
       doors.push_back(text.substr(std::min(text.size(), sizeof its), its.control_bytes));
+      addresses.push_back(text.substr(std::min(text.size(), sizeof its + its.control_bytes)));
     }
     auto const meet = [&](int peer) {
-      std::string const& text = all[static_cast<std::size_t>(peer)];
       identity its{};
-      std::memcpy(&its, text.data(), sizeof its);
+      std::memcpy(&its, all[static_cast<std::size_t>(peer)].data(), sizeof its);
       fabric_traffic::neighbour n{peer, FI_ADDR_UNSPEC, its.inbox, its.key};
-      if (size > 1) n.at = endpoint_.insert(text.substr(sizeof its + its.control_bytes));
+      if (size > 1) n.at = endpoint_.insert(addresses[static_cast<std::size_t>(peer)]);
       return n;
     };
     traffic_.next = meet((rank + 1) % size);
     traffic_.prev = size == 2 ? traffic_.next : meet((rank + size - 1) % size);
     peers_.connect(doors, m.token(), until);
     traffic_.open();
+    pairs_.open(traffic_, rank, std::move(addresses));
     if (size > 1) greet(until);
   }
 
@@ -406,6 +404,7 @@ class fabric {
   fabric_endpoint endpoint_;
   std::deque<detail::fabric_memory> windows_;
   fabric_ticket greetings_[2] = {{.what = fabric_ticket::use::word}, {.what = fabric_ticket::use::word}};
+  fabric_pairs pairs_;  // whose memory stays until the endpoint is closed
   fabric_traffic traffic_;
   fabric_peers peers_;
   bool crowded_ = false, spread_ = false;

@@ -27,7 +27,7 @@ namespace ringlet {
 /// What stays with the provider from the start of a transfer to its end. Never moved.
 struct fabric_ticket {
   /// What a transfer was for, and so what its end means.
-  enum class use : std::uint8_t { send, word, slot, filler };
+  enum class use : std::uint8_t { send, word, slot, filler, pair };
 
   fi_context2 room{};  ///< the provider's own
   use what = use::send;

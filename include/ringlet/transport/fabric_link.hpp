@@ -330,11 +330,13 @@ inline void fabric_traffic::progress(std::chrono::milliseconds wait) {
   for (fabric_ticket& t : receives_)
     if (!t.out) refill(t);
   for (auto const& l : links) l->prev_.flush(), l->next_.flush();
+  if (flush_pairs != nullptr) flush_pairs(*this);
 }
 inline void fabric_traffic::ended(fabric_ticket& t) {
   if (t.what == fabric_ticket::use::send) --links[static_cast<std::size_t>(t.lane)]->next_.flying_;
 }
 inline void fabric_traffic::arrived(std::uint64_t word, fabric_ticket* t) {
+  if (t != nullptr && t->what == fabric_ticket::use::pair) return;  // its link sees it
   auto const w = static_cast<std::uint32_t>(word);
   if (t != nullptr && t->what != fabric_ticket::use::slot) refill(*t);
   std::uint32_t const number = fabric_word::number(w);

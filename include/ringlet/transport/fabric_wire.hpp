@@ -1,6 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+// What goes over the wire, from neighbour to neighbour:
+//
+// - Each rank has memory that its neighbours may write to: for each lane, slots for slices from the previous rank, and two
+//   notes from the next one. It stays registered with the provider from the start to the end.
+// - A slice is one remote write into the next rank's slot. With it, as CQ data, come 32 bits: that it is a slice, its lane and
+//   its number. The number says which slot it is in, so slices may arrive in any order; its length is known to both. The first
+//   slice of an operation has before it, in its slot, what its sender called.
+// - For each slice that it has taken, the receiver sends one credit: a write of a few bytes that nobody reads, whose CQ data
+//   says how many slots are free again. Credits add up, so their order is of no matter.
+// - A sender uses a slot when it has the credit for it and the provider has ended the last transfer out of it. An operation is
+//   over when all its transfers have ended here and all its credits are with the provider.
+// - A final value may go straight into the receiver's output, if that is registered: when an operation begins, the receiver
+//   writes a note to its previous rank: address, key, length, the operation's number. Who has no such note for the very
+//   operation that it is in uses the slot; so nothing can arrive in an output that was not opened. CQ data say which it was,
+//   and a credit is needed either way.
+// - Where the provider cannot write with CQ data, which is found out by trying, or should not (level 1), receives wait at the slots, and
+//   slices are messages whose tags name lane and slot. A slot's receive is posted before its credit is given.
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -6,21 +6,21 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ringlet/error.hpp"
 #include "ringlet/mapped_peers.hpp"
 #include "ringlet/transport.hpp"
 #include "ringlet/transport/segment.hpp"
+#include "ringlet/transport/segment_pairs.hpp"
 
 namespace ringlet {
 
 /// Ranks that are threads of one process. All memory is everybody's, so operations go direct whatever memory they are
 /// given.
-class in_process : public segment_peers {
+class in_process : public segment_peers, public segment_pairs<in_process> {
  public:
   /// What ranks must have alike.
   using settings = segment_settings;
@@ -41,6 +41,15 @@ class in_process : public segment_peers {
     return -1;
   }
 
+  /// As `pairwise` says.
+  bool gone(int peer) const { return left(peer) != 0; }
+  // As `segment_pairs` says.
+  std::pair<std::byte*, std::uint64_t> make_room(std::size_t bytes) {
+    std::byte* const room = shares_[static_cast<std::size_t>(rank())]->grow(bytes);
+    return {room, reinterpret_cast<std::uintptr_t>(room)};
+  }
+  std::byte* room_of(int, std::uint64_t number, std::size_t) const { return reinterpret_cast<std::byte*>(number); }
+
   // As `mapped_peers` says: everything is in the one window of the address space.
   position locate(void const* p, std::size_t) const { return {1, reinterpret_cast<std::uintptr_t>(p)}; }
   template <class T>
@@ -52,19 +61,23 @@ class in_process : public segment_peers {
   // A segment with the number of ranks that still use it. Whoever is last frees it: ranks end in any order.
   class shared_segment {
    public:
-    shared_segment(std::size_t bytes, int users) : users_(users) {
-      memory_ = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{interference}));
-      std::memset(memory_, 0, bytes);
-    }
+    shared_segment(std::size_t bytes, int users) : users_(users) { grow(bytes); }
     shared_segment(shared_segment const&) = delete;
+    // More memory that goes with it, zeroed. Its own rank only.
+    std::byte* grow(std::size_t bytes) {
+      return parts_.emplace_back((bytes + interference - 1) / interference)[0].bytes;
+    }
     void release() {
       if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     }
-    std::byte* memory() const { return memory_; }
+    std::byte* memory() { return parts_[0][0].bytes; }
 
    private:
-    ~shared_segment() { ::operator delete (memory_, std::align_val_t{interference}); }
-    std::byte* memory_;
+    struct alignas(interference) line {
+      std::byte bytes[interference];
+    };
+    ~shared_segment() = default;
+    std::vector<std::vector<line>> parts_;  // the segment, and what it has grown by
     std::atomic<int> users_;
   };
   struct shared {
@@ -76,7 +89,7 @@ class in_process : public segment_peers {
   static shared share(M& m, settings const& s, time_point until) {
     s.check();
     // If an exchange fails it is never freed: others may have its address by then.
-    auto* const mine = new shared_segment(segment_bytes(s), m.size());
+    auto* const mine = new shared_segment(segment_bytes(s, static_cast<std::size_t>(m.size())), m.size());
     std::string const process = std::to_string(::getpid()) + " ";
     std::string const value = process + std::to_string(reinterpret_cast<std::uintptr_t>(mine));
     auto const all = m.exchange("in_process/segment", value, until);

@@ -102,8 +102,10 @@ class segment_peers {
     std::uint32_t* told_by_;
   };
 
-  /// Bytes of one rank's segment.
-  static std::size_t segment_bytes(segment_settings const& s) { return stage_offset(s) + s.stage_bytes; }
+  /// Bytes of one rank's segment among so many.
+  static std::size_t segment_bytes(segment_settings const& s, std::size_t ranks) {
+    return pairs_offset(s) + (ranks * sizeof(word) + interference - 1) / interference * interference;
+  }
 
   segment_peers(segment_peers const&) = delete;
 
@@ -185,6 +187,11 @@ class segment_peers {
              std::chrono::steady_clock::now() < end)
         ::sched_yield();
   }
+  // For segment_pairs.hpp: where a rank has put what it sends to another one, 0 while it has not; and how to wake a rank.
+  word& pair_word(int from, int to) const {
+    return reinterpret_cast<word*>(segment(from) + pairs_offset(settings_))[to];
+  }
+  bell& bell_of(int peer) const { return at(peer).sleeper; }
   /// A rank that has not published the exchange that this one is in, or -1.
   int absent() const {
     for (int peer = 0; peer < size(); ++peer)
@@ -242,6 +249,7 @@ class segment_peers {
   static std::size_t stage_offset(segment_settings const& s) {
     return sizeof(header) + 2 * board_stride(s) + s.lanes * lane_stride(s);
   }
+  static std::size_t pairs_offset(segment_settings const& s) { return stage_offset(s) + s.stage_bytes; }
   static std::size_t lane_stride(segment_settings const& s) {
     return sizeof(lane_header) + slot_ring<>::bytes(s.slots, s.slot_bytes);
   }

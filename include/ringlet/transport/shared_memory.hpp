@@ -17,6 +17,7 @@
 #include "ringlet/transport/hand_over.hpp"
 #include "ringlet/transport/memory_file.hpp"
 #include "ringlet/transport/segment.hpp"
+#include "ringlet/transport/segment_pairs.hpp"
 
 namespace ringlet {
 
@@ -40,7 +41,7 @@ struct mapped_files {
 /// Each rank makes one unnamed file in memory and hands it to all others over local sockets: there is nothing in /dev/shm
 /// to be left behind or cleaned away, and who is not handed the file cannot open it. Each rank's memory is touched first
 /// by itself. A peer's end is noticed through its process descriptor.
-class shared_memory : private detail::mapped_files, public segment_peers {
+class shared_memory : private detail::mapped_files, public segment_peers, public segment_pairs<shared_memory> {
  public:
   /// What ranks must have alike, and where their memory is.
   struct settings : segment_settings {
@@ -64,6 +65,17 @@ class shared_memory : private detail::mapped_files, public segment_peers {
       if (l == 0 ? over : l - 1 < sequence) return peer;
     }
     return -1;
+  }
+
+  /// As `pairwise` says.
+  bool gone(int peer) const { return left(peer) != 0 || ended(peer); }
+  // As `segment_pairs` says.
+  std::pair<std::byte*, std::uint64_t> make_room(std::size_t bytes) {
+    std::size_t const offset = mine.grow(bytes);
+    return {room_of(rank(), 1 + offset, bytes), 1 + offset};
+  }
+  std::byte* room_of(int peer, std::uint64_t number, std::size_t bytes) {
+    return rooms_.emplace_back(file(peer), number - 1, bytes).data();
   }
 
   /// As `segment_peers`; who was killed within is within no more.
@@ -158,7 +170,7 @@ class shared_memory : private detail::mapped_files, public segment_peers {
   template <meeting M>
   static detail::mapped_files map(M& m, settings const& s, time_point until) {
     s.check();
-    std::size_t const bytes = segment_bytes(s);
+    std::size_t const bytes = segment_bytes(s, static_cast<std::size_t>(m.size()));
     detail::mapped_files all{memory_file(s.directory), {}, {}, false};
     std::size_t offset = 0;
     std::string lacks;  // empty when this rank has its memory; the others must hear of it before they wait
@@ -195,6 +207,7 @@ class shared_memory : private detail::mapped_files, public segment_peers {
   }
 
   std::vector<window> windows_;
+  std::vector<mapping> rooms_;
   std::uint64_t next_window_ = 1;
 };
 

@@ -29,7 +29,7 @@ struct rank_of : segment_peers {
 struct pair {
   explicit pair(segment_settings s = {2, 128, 1, 128}) {
     for (int i = 0; i < 2; ++i) {
-      std::size_t const bytes = segment_peers::segment_bytes(s);
+      std::size_t const bytes = segment_peers::segment_bytes(s, 2);
       auto* const p = static_cast<std::byte*>(::operator new(bytes, std::align_val_t(128)));
       std::memset(p, 0, bytes);
       segments.push_back(p);

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ringlet {
+
+/// What a stage of a pipeline does in one unit of time: a microbatch's way forward through its layers, or back.
+struct unit_of_work {
+  enum class direction : std::uint8_t { forward, backward };
+  direction way;
+  int microbatch;
+
+  friend constexpr bool operator==(unit_of_work, unit_of_work) = default;
+};
+
+/// In which order a stage does its work, as a closed form: a value without memory, like a schedule.
+///
+/// Contract. `O(stage, stages, microbatches)` is one stage's order. `o[k]`, for `0 <= k < 2 * microbatches`, is the k-th thing
+/// that it does. What it needs for it comes from the stage before (forward) or after it (backward). Whether that works
+/// out is what `proved_pipeline<O>(stages, microbatches)` answers.
+template <class O>
+concept pipeline_order = requires(O const o, int k) {
+  O{k, k, k};
+  { o[k] } -> std::same_as<unit_of_work>;
+};
+
+/// All forward, then all backward (Huang et al., "GPipe", 2019): simple, but the first backward step comes when all
+/// microbatches are in flight, and each stage holds the activations of all of them.
+struct all_forward_then_backward {
+  int stage, stages, microbatches;
+
+  constexpr unit_of_work operator[](int k) const {
+    using enum unit_of_work::direction;
+    return k < microbatches ? unit_of_work{forward, k} : unit_of_work{backward, k - microbatches};
+  }
+};
+
+/// One forward, one backward (Narayanan et al., "PipeDream", 2019, and "Efficient large-scale language model training", 2021): a
+/// stage starts with as many forward steps as there are stages behind it, then goes forward and back by turns, and ends with
+/// what is left to go back. It takes as long, but a stage never holds more microbatches than there are stages from it on.
+struct one_forward_one_backward {
+  int stage, stages, microbatches;
+
+  constexpr unit_of_work operator[](int k) const {
+    using enum unit_of_work::direction;
+    int const behind = stages - 1 - stage, first = behind < microbatches ? behind : microbatches, turn = k - first;
+    if (turn < 0) return {forward, k};
+    if (turn >= 2 * (microbatches - first)) return {backward, k - microbatches};
+    return turn % 2 == 0 ? unit_of_work{forward, first + turn / 2} : unit_of_work{backward, turn / 2};
+  }
+};
+
+/// When each stage does what, if a step forward and a step back take a unit of time each, and each is done as soon as it is
+/// its turn and what it needs is there.
+class pipeline_timeline {
+ public:
+  /// Runs an order, also one that cannot work: then it is not `complete`.
+  /// @param stages, microbatches at least 1
+  template <pipeline_order O>
+  static constexpr pipeline_timeline of(int stages, int microbatches) {
+    pipeline_timeline t(stages, microbatches);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int stage = 0; stage < stages; ++stage) moved |= t.advance(stage, O{stage, stages, microbatches});
+    }
+    return t;
+  }
+
+  constexpr int stages() const { return static_cast<int>(rows_.size()); }
+  constexpr int microbatches() const { return microbatches_; }
+  /// Whether all stages have come to their end, with every microbatch forward and back once.
+  constexpr bool complete() const {
+    for (auto const& row : rows_)
+      if (row.size() != 2 * static_cast<std::size_t>(microbatches_)) return false;
+    return !wrong_;
+  }
+  /// Units until the last stage is done.
+  constexpr int length() const {
+    int end = 0;
+    for (auto const& row : rows_)
+      if (!row.empty() && row.back().at + 1 > end) end = row.back().at + 1;
+    return end;
+  }
+  /// Units in which a stage has nothing to do before its first step, after its last, or between them.
+  constexpr int idle_before(int stage) const { return of(stage).front().at; }
+  constexpr int idle_after(int stage) const { return length() - 1 - of(stage).back().at; }
+  constexpr int idle_between(int stage) const {
+    return length() - idle_before(stage) - idle_after(stage) - static_cast<int>(of(stage).size());
+  }
+  /// The part of all stages' time in which they have nothing to do. For both orders above (p-1) / (m+p-1), for p stages and
+  /// m microbatches.
+  constexpr double idle_fraction() const {
+    int const all = length() * stages();
+    return static_cast<double>(all - 2 * microbatches_ * stages()) / all;
+  }
+  /// The most microbatches that a stage holds at once: gone forward, not yet back.
+  constexpr int held(int stage) const {
+    int now = 0, most = 0;
+    for (entry const& e : of(stage)) {
+      now += e.what.way == unit_of_work::direction::forward ? 1 : -1;
+      if (now > most) most = now;
+    }
+    return most;
+  }
+
+  /// For a terminal: a line a stage, a column a unit. `F2` is microbatch 2 on its way forward, `B2` on its way back, `.` is
+  /// time in which the stage waits.
+  std::string text() const {
+    std::size_t const width = std::to_string(microbatches_ - 1).size() + 2;
+    auto padded = [](std::string s, std::size_t to) { return s.append(s.size() < to ? to - s.size() : 0, ' '); };
+    std::size_t const head = ("stage " + std::to_string(stages() - 1) + "  ").size();
+    std::string all;
+    for (int stage = 0; stage < stages(); ++stage) {
+      std::string line = padded("stage " + std::to_string(stage), head);
+      int at = 0;
+      for (entry const& e : of(stage)) {
+        for (; at < e.at; ++at) line += padded(".", width);
+        char const way = e.what.way == unit_of_work::direction::forward ? 'F' : 'B';
+        line += padded(way + std::to_string(e.what.microbatch), width), ++at;
+      }
+      for (; at < length(); ++at) line += padded(".", width);
+      all += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return all;
+  }
+
+ private:
+  struct entry {
+    unit_of_work what;
+    int at;
+  };
+
+  constexpr pipeline_timeline(int stages, int microbatches)
+      : microbatches_(microbatches),
+        rows_(static_cast<std::size_t>(stages)),
+        ends_(rows_.size() * 2 * static_cast<std::size_t>(microbatches), 0) {}
+  constexpr std::vector<entry> const& of(int stage) const { return rows_[static_cast<std::size_t>(stage)]; }
+  // When a step ends; 0 while it has not been done.
+  constexpr int& end(int stage, unit_of_work u) {
+    return ends_[static_cast<std::size_t>(2 * (stage * microbatches_ + u.microbatch) + static_cast<int>(u.way))];
+  }
+  // Does all that a stage can do by now. True when that is something.
+  template <class O>
+  constexpr bool advance(int stage, O const& order) {
+    using enum unit_of_work::direction;
+    auto& row = rows_[static_cast<std::size_t>(stage)];
+    std::size_t const before = row.size();
+    while (row.size() < 2 * static_cast<std::size_t>(microbatches_) && !wrong_) {
+      unit_of_work const u = order[static_cast<int>(row.size())];
+      wrong_ = u.microbatch < 0 || u.microbatch >= microbatches_ || end(stage, u) != 0;  // there is none, or twice
+      if (wrong_) break;
+      bool const outermost = u.way == forward ? stage == 0 : stage == stages() - 1;
+      int const needs_own = u.way == forward ? -1 : end(stage, {forward, u.microbatch});
+      int const needs_other = outermost ? -1 : end(u.way == forward ? stage - 1 : stage + 1, u);
+      if (needs_own == 0 || needs_other == 0) break;
+      int at = row.empty() ? 0 : row.back().at + 1;
+      if (needs_own > at) at = needs_own;
+      if (needs_other > at) at = needs_other;
+      row.push_back({u, at});
+      end(stage, u) = at + 1;
+    }
+    return row.size() != before;
+  }
+
+  int microbatches_;
+  bool wrong_ = false;
+  std::vector<std::vector<entry>> rows_;
+  std::vector<int> ends_;
+};
+
+/// Whether an order works: no stage waits for ever, and every microbatch goes forward and back once at every stage. A constant
+/// expression.
+/// @tparam O the order, the library's or a reader's own
+template <pipeline_order O>
+constexpr bool proved_pipeline(int stages, int microbatches) {
+  return pipeline_timeline::of<O>(stages, microbatches).complete();
+}
+
+}  // namespace ringlet

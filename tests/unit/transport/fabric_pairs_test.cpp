@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// That messages arrive, over all kinds of providers: the suite. Here, what is particular to this transport.
+#include "ringlet/transport/fabric_pairs.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "../../fabric/fake_provider.hpp"
+#include "../../fabric/over.hpp"
+#include "../../ranks.hpp"
+#include "ringlet/all_gather.hpp"
+#include "ringlet/barrier.hpp"
+#include "ringlet/point_to_point.hpp"
+
+using namespace tests;
+
+static_assert(ringlet::pairwise<ringlet::fabric> && ringlet::link<ringlet::fabric_pair_link, float>);
+
+TEST_CASE("a provider without tagged messages: send and recv say so, and all else goes on") {
+  CHECK(on<threads<over_fake<"untagged">>>(2, [](auto& comm) {
+          std::vector<int> x(1);
+          expect(error_of([&] { ringlet::send(comm, x, 1 - comm.rank()); }), errc::unsupported,
+                 "provider untagged has no tagged messages");
+          ringlet::barrier(comm);
+        }) == 0);
+}
+
+TEST_CASE_TEMPLATE("who leaves at once stays until its message has been taken", Ranks, threads<over_fake<"reordered">>,
+                   threads<over_fake<"everything">>) {
+  for (std::size_t count : {1, 30'000}) {
+    CHECK(on<Ranks>(3, [count](auto& comm) {
+            std::vector<int> x(count, 7), y(count);
+            // Rank 0 sends and is gone before rank 2, which first waits for rank 1, has looked.
+            if (comm.rank() == 0) ringlet::send(comm, x, 2);
+            if (comm.rank() == 1) ringlet::send(comm, x, 2);
+            if (comm.rank() != 2) return;
+            ringlet::recv(comm, y, 1);
+            std::this_thread::sleep_for(30ms);
+            ringlet::recv(comm, y, 0);
+            expect(y == x, "what it sent");
+          }) == 0);
+  }
+}
+
+TEST_CASE("a peer that has left is named, once what it sent has been taken") {
+  CHECK(on<threads<over_fake<"plain">>>(2, [](auto& comm) {
+          std::vector<int> x(1'000, 7), y(1'000);
+          if (comm.rank() == 0) return ringlet::send(comm, x, 1);
+          ringlet::recv(comm, y, 0);
+          expect(y == x, "what it had sent");
+          expect(error_of([&] { ringlet::recv(comm, y, 0); }), errc::peer_lost,
+                 "rank 0 has ended or left, and rank 1 waits in message 2 from rank 0");
+        }) == 0);
+}
+
+TEST_CASE("what leaves straight from the caller's memory is not counted as copied") {
+  CHECK(on<threads<over_fake<"plain">>>(2, [](auto& comm) {
+          std::vector<float> x(100'000);
+          ringlet::all_gather(comm, x);
+          auto const c = comm.counters();
+          expect(c.sent == 200'000 && c.received == 200'000 && c.copied == 0, "one half each way, in place");
+        }) == 0);
+}
+
+TEST_CASE("different counts: an error that names both, on both sides") {
+  CHECK(on<threads<over_fake<"all_but_writes">>>(3, [](auto& comm) {
+          std::vector<float> x(300'000), y(5);
+          auto const e = error_of([&] {
+            if (comm.rank() == 1) ringlet::send(comm, x, 2);
+            if (comm.rank() == 2) ringlet::recv(comm, y, 1);
+            ringlet::barrier(comm);
+          });
+          expect(e, errc::mismatch,
+                 "rank 2 called message of 5 float32 (call 1), but rank 1 called message of 300000 float32 (call 1)");
+        }) == 0);
+}
