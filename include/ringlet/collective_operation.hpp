@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -231,11 +232,18 @@ class collective_operation : detail::started {
   }();
 
   // Ranks must agree on the root. It is told with the reduction, and before it.
-  void name_root() {
-    std::string const words = detail::words(What == collective::broadcast ? "from rank %d%s%s" : "to rank %d%s%s",
-                                            root_, call_.reduction != 0 ? ", " : "", call_.reduction_name);
+  void name_root() noexcept {
+    call const plain = call_;
+    char *to = call_.reduction_name, *const end = to + sizeof call_.reduction_name - 1;
+    auto append = [&](char const* text) {
+      while (*text != 0 && to != end) *to++ = *text++;  // as much as fits
+    };
+    char number[16] = {};
+    std::to_chars(number, number + sizeof number - 1, root_);
+    append(What == collective::broadcast ? "from rank " : "to rank "), append(number);
+    if (plain.reduction != 0) append(", "), append(plain.reduction_name);
+    *to = 0;
     call_.reduction += static_cast<std::uint64_t>(root_) + 1;
-    call_.reduction_name[words.copy(call_.reduction_name, sizeof call_.reduction_name - 1)] = 0;
   }
 
   direct among_mapped_peers() {

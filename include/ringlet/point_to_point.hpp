@@ -71,10 +71,7 @@ class message_operation : detail::started_message {
     s.start_message(*this);
     run = [](started& self) noexcept { return static_cast<message_operation&>(self).advance(); };
     std::size_t const line = 2 * static_cast<std::size_t>(other) + to_send;
-    call_ = {
-        .sequence = ++s.message_numbers[line], .count = count, .element = element_id<T>, .what = collective::message};
-    std::string const name = element_name<T>;
-    call_.element_name[name.copy(call_.element_name, sizeof call_.element_name - 1)] = 0;
+    call_.sequence = ++s.message_numbers[line], call_.count = count;
   }
   message_operation(message_operation const&) = delete;
   /// One that is not finished is cancelled.
@@ -107,6 +104,14 @@ class message_operation : detail::started_message {
   }
 
  private:
+  // What all messages of this type call.
+  static constexpr call prototype = [] {
+    call c{.element = element_id<T>, .what = collective::message};
+    char const* const name = element_name<T>;
+    for (std::size_t i = 0; i + 1 < sizeof c.element_name && name[i] != 0; ++i) c.element_name[i] = name[i];
+    return c;
+  }();
+
   static link_type& checked(detail::session<X>& s, T const* buffer, std::size_t count, int other, bool to_send) {
     auto refuse = [](std::string const& why) { throw error(errc::invalid_argument, why); };
     if (other < 0 || other >= s.size)
@@ -177,7 +182,7 @@ class message_operation : detail::started_message {
   unsigned long long number() const { return call_.sequence; }
 
   detail::session<X>* session_;
-  call call_;
+  call call_ = prototype;
   engine engine_;
   std::uint64_t watched_ = ~std::uint64_t{0};
   detail::patience patience_;
