@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
-#include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -122,11 +120,18 @@ inline void check_root(int root, int size) {
     throw error(errc::invalid_argument, words("the root is rank %d, expected one of 0 to %d", root, size - 1));
 }
 
+// Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
+// @param share elements of the longest chunk that one lane carries
+constexpr pipelining slices_of(std::size_t share, std::size_t wire_bytes, std::size_t slots, std::size_t slot_bytes) {
+  std::size_t const depth = slots > 3 ? slots / 2 : 1, part = (share + depth - 1) / depth;
+  std::size_t const widest = slot_bytes / wire_bytes, least = (slot_bytes < 4096 ? slot_bytes : 4096) / wire_bytes;
+  return {part > widest ? widest : part > least ? part : least > 1 ? least : 1, depth};
+}
+
 // Throws what an operation failed by.
-[[noreturn, gnu::noinline]] inline void raise(bool gone, fault const* why, int step, int lane) {
+[[noreturn, gnu::noinline]] inline void raise(bool gone, fault const& first, int step, int lane) {
   if (gone) throw error(errc::not_connected, "the communicator of this operation is gone");
-  if (why == nullptr) throw error(errc::aborted, "the operation has failed, and there was no memory to say why");
-  throw error(why->why, why->words, why->peer, step, lane);
+  throw error(first.why, first.words, first.peer, step, lane);
 }
 
 }  // namespace detail
@@ -182,7 +187,7 @@ class collective_operation : detail::started {
   collective_operation(collective_operation const&) = delete;
   /// One that is not finished is cancelled.
   ~collective_operation() {
-    if (state == status::pending) session_->abandon(*this, "dropped an operation before its end");
+    if (state == status::pending) session_->abandon(*this, "dropped an operation before its end", why_);
   }
 
   /// Goes as far as it can without waiting, and says how far it has come. `failed`: `wait` throws the reason.
@@ -200,12 +205,12 @@ class collective_operation : detail::started {
       else
         session_->linger(spent++);
     if (state == status::ready) return;
-    detail::raise(run == nullptr, why_.get(), step_, lane_);
+    detail::raise(run == nullptr, *why_, step_, lane_);
   }
   /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
   void cancel() noexcept {
     if (state != status::pending) return;
-    why_ = session_->abandon(*this, "cancelled an operation");
+    session_->abandon(*this, "cancelled an operation", why_);
     state = status::failed;
   }
 
@@ -238,9 +243,10 @@ class collective_operation : detail::started {
     auto append = [&](char const* text) {
       while (*text != 0 && to != end) *to++ = *text++;  // as much as fits
     };
-    char number[16] = {};
-    std::to_chars(number, number + sizeof number - 1, root_);
-    append(What == collective::broadcast ? "from rank " : "to rank "), append(number);
+    char number[16] = {}, *digit = number + sizeof number - 1;
+    for (int rest = root_; digit == number + sizeof number - 1 || rest != 0; rest /= 10)
+      *--digit = static_cast<char>('0' + rest % 10);
+    append(What == collective::broadcast ? "from rank " : "to rank "), append(digit);
     if (plain.reduction != 0) append(", "), append(plain.reduction_name);
     *to = 0;
     call_.reduction += static_cast<std::uint64_t>(root_) + 1;
@@ -255,13 +261,9 @@ class collective_operation : detail::started {
       return {};
   }
 
-  // Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
   pipelining pipe() const {
-    std::size_t const depth = std::max<std::size_t>(1, session_->wires.slots() / 2);
-    std::size_t const widest = session_->wires.slot_bytes() / sizeof(typename arith::wire);
-    std::size_t const least = std::max<std::size_t>(1, std::min(widest, 4096 / sizeof(typename arith::wire)));
-    std::size_t const share = at_.chunks.longest() / session_->wires.lanes();
-    return {std::clamp((share + depth - 1) / depth, least, widest), depth};
+    return detail::slices_of(at_.chunks.longest() / session_->wires.lanes(), sizeof(typename arith::wire),
+                             session_->wires.slots(), session_->wires.slot_bytes());
   }
   void make_ring(call const* announced) {
     auto at = at_;
@@ -279,7 +281,7 @@ class collective_operation : detail::started {
     session_->done(now);
     if (now == status::ready) return account(), state = now;
     for (std::size_t i = 0; i < rings_.count(); ++i) step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
-    why_ = session_->reason();  // kept here: the communicator may go first
+    session_->reason(why_);  // kept here: the communicator may go first
     return state = now;
   }
   // Once it has ended: what it has moved. By itself, so that bench/engine.sh can say what it costs.
@@ -327,7 +329,7 @@ class collective_operation : detail::started {
   call call_;
   direct direct_;
   detail::ring_lanes<ring> rings_;
-  std::unique_ptr<fault> why_;
+  std::optional<fault> why_;  // once it has failed
   int step_ = -1, lane_ = -1;
 };
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -94,12 +92,12 @@ class message_operation : detail::started_message {
         session_->pause();
       else
         session_->reach(*this), session_->linger(spent++), look();  // collectives may be what the peer waits for
-    if (state == status::failed) detail::raise(run == nullptr, why_.get(), -1, -1);
+    if (state == status::failed) detail::raise(run == nullptr, *why_, -1, -1);
   }
   /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
   void cancel() noexcept {
     if (state != status::pending) return;
-    why_ = give_up("cancelled a message");
+    give_up("cancelled a message");
     state = status::failed;
   }
 
@@ -125,11 +123,8 @@ class message_operation : detail::started_message {
     s.check_usable();
     return s.wires.pair(other, to_send);
   }
-  // Slices as large as a slot, or smaller, so that even a message of moderate size goes in several.
-  static pipelining pipe(X const& x, std::size_t count) {
-    std::size_t const widest = x.pair_slot_bytes() / sizeof(T), depth = std::max<std::size_t>(1, x.pair_slots() / 2);
-    std::size_t const least = std::max<std::size_t>(1, std::min(widest, 4096 / sizeof(T)));
-    return {std::clamp(count / 2 / depth, least, widest), depth};
+  static pipelining pipe(X& x, std::size_t count) {
+    return detail::slices_of(count / 2, sizeof(T), x.pair_slots(), x.pair_slot_bytes());
   }
 
   // Messages between two ranks in one direction go one after the other.
@@ -148,17 +143,16 @@ class message_operation : detail::started_message {
     if (now == status::failed && !session_->failed()) return status::pending;  // the link has yet to be told why
     session_->end_message(*this, now);
     if (now == status::ready) session_->book.went_round(engine_.moved(), sizeof(T));
-    if (now == status::failed) why_ = session_->reason();
+    if (now == status::failed) session_->reason(why_);
     return state = now;
   }
   status progress() noexcept {
     if (state == status::pending) session_->run_messages();
     return state;
   }
-  std::unique_ptr<fault> give_up(char const* how) noexcept {
-    auto why = session_->abandon(*this, how);
+  void give_up(char const* how) noexcept {
+    session_->abandon(*this, how, why_);
     session_->end_message(*this, status::failed);
-    return why;
   }
   // After a poll in vain: now and then at the clock and at the peer. Time counts as in a collective's wait.
   void look() noexcept {
@@ -186,7 +180,7 @@ class message_operation : detail::started_message {
   engine engine_;
   std::uint64_t watched_ = ~std::uint64_t{0};
   detail::patience patience_;
-  std::unique_ptr<fault> why_;
+  std::optional<fault> why_;  // once it has failed
 };
 
 /// Starts to send a buffer to another rank, where `recv` is to be called with the same count and element. Messages from one

@@ -57,7 +57,6 @@
 #include "ringlet/reduce.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/point_to_point.hpp"
-#include "ringlet/gather_scatter.hpp"
 #include "ringlet/allocate.hpp"
 #include "ringlet/split.hpp"
 #include "ringlet/mesh.hpp"
@@ -71,6 +70,8 @@
 // Gradients in buckets, exchanged while the backward pass computes; a thread that does the polling:
 //   ringlet/bucketer.hpp
 //   ringlet/progress_thread.hpp
+// Chunks of all ranks to one, and back, by messages:
+//   ringlet/gather_scatter.hpp
 // Ranks that torchrun, Open MPI, MPICH or Slurm have started (needs Asio):
 //   ringlet/bootstrap/from_environment.hpp
 // Ranks of several machines, over any network that libfabric knows (needs its headers; the library is loaded while running):
@@ -78,3 +79,12 @@
 // All-reduce over two transports, one inside hosts and one between them; which ranks share a host:
 //   ringlet/hierarchical.hpp
 //   ringlet/bootstrap/same_host.hpp
+// A ring on a virtual clock, to try schedules, sizes, loss and death on; the engine on it, and whole programs:
+//   ringlet/transport/simulated_settings.hpp
+//   ringlet/transport/simulated.hpp
+//   ringlet/transport/simulated_ring.hpp
+//   ringlet/simulate.hpp
+//   ringlet/simulate_program.hpp
+// A training run divided along four axes: what each sends, computes and holds; which axis can live with which link:
+//   ringlet/training_cost.hpp
+//   ringlet/planner.hpp

@@ -31,7 +31,7 @@ import time
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = TESTS.parent / "include/ringlet"
-COMPILER = [*os.environ.get("CXX", "c++").split(), "-std=c++20", "-O1", "-pthread"]
+COMPILER = [*os.environ.get("CXX", "c++").split(), "-std=c++20", "-pthread"]
 BUILD_SECONDS, RUN_SECONDS, AT_ONCE = 300, 60, 2
 PATIENCE, TIMES = 15, 5  # what hangs is given so many seconds, and so many times what the test takes without a bug
 

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -64,28 +63,24 @@ class in_process : public segment_peers, public segment_pairs<in_process> {
   // A segment with the number of ranks that still use it. Whoever is last frees it: ranks end in any order.
   class shared_segment {
    public:
-    shared_segment(std::size_t bytes, int users) : memory_(zeroed(bytes)), users_(users) {}
+    shared_segment(std::size_t bytes, int users) : users_(users) { grow(bytes); }
     shared_segment(shared_segment const&) = delete;
-    // More memory that goes with it. Its own rank only.
-    std::byte* grow(std::size_t bytes) { return more_.emplace_back(zeroed(bytes)).get(); }
+    // More memory, zeroed, that goes with it. Its own rank only.
+    std::byte* grow(std::size_t bytes) {
+      parts_.push_back(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{interference})));
+      std::memset(parts_.back(), 0, bytes);
+      return parts_.back();
+    }
     void release() {
       if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     }
-    std::byte* memory() const { return memory_.get(); }
+    std::byte* memory() const { return parts_.front(); }
 
    private:
-    struct aligned {
-      void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{interference}); }
-    };
-    using memory_of_its_own = std::unique_ptr<std::byte, aligned>;
-    static memory_of_its_own zeroed(std::size_t bytes) {
-      memory_of_its_own p(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{interference})));
-      std::memset(p.get(), 0, bytes);
-      return p;
+    ~shared_segment() {
+      for (std::byte* part : parts_) ::operator delete (part, std::align_val_t{interference});
     }
-    ~shared_segment() = default;
-    memory_of_its_own memory_;
-    std::vector<memory_of_its_own> more_;
+    std::vector<std::byte*> parts_;
     std::atomic<int> users_;
   };
   struct shared {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -93,9 +91,9 @@ class segment_pairs {
   /// @throws error(errc::out_of_memory) when there is no memory for the queue
   pair_link& pair(int peer, bool to_send) {
     X& x = static_cast<X&>(*this);
-    links_.resize(static_cast<std::size_t>(x.size()));
+    if (links_.empty()) links_ = std::vector<std::optional<pair_link>>(static_cast<std::size_t>(x.size()));
     auto& l = links_[static_cast<std::size_t>(peer)];
-    if (!l) l = std::make_unique<pair_link>(x, peer);
+    if (!l) l.emplace(x, peer);
     if (to_send && !l->next_.end_) {
       auto const [room, number] = x.make_room(room_bytes(x));
       l->next_.end_.emplace(queue(room, x));
@@ -113,7 +111,8 @@ class segment_pairs {
     alignas(interference) word credit;
   };
   // No larger than what one message should keep in a cache.
-  static std::size_t pair_slot_bytes_of(X const& x) { return std::min(x.slot_bytes(), std::size_t{64} << 10); }
+  static constexpr std::size_t most = std::size_t{64} << 10;
+  static std::size_t pair_slot_bytes_of(X const& x) { return x.slot_bytes() < most ? x.slot_bytes() : most; }
   static std::size_t room_bytes(X const& x) {
     return sizeof(counters) + slot_ring<>::bytes(x.slots(), pair_slot_bytes_of(x));
   }
@@ -122,7 +121,7 @@ class segment_pairs {
     return {&c->filled, &c->credit, room + sizeof(counters), x.slots(), pair_slot_bytes_of(x)};
   }
 
-  std::vector<std::unique_ptr<pair_link>> links_;  // by peer
+  std::vector<std::optional<pair_link>> links_;  // by peer
 };
 
 }  // namespace ringlet

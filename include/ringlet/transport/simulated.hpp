@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <ratio>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ringlet/call.hpp"
+#include "ringlet/error.hpp"
+#include "ringlet/link.hpp"
+#include "ringlet/slice.hpp"
+#include "ringlet/transport.hpp"
+#include "ringlet/transport/simulated_settings.hpp"
+
+namespace ringlet {
+
+/// All ranks of a ring and what is between them, on a virtual clock, in one thread. The same settings give the same times
+/// everywhere.
+///
+/// Each link has a clock of its own (each lane its own worker, like the blocks of a device). It moves when a slice is
+/// waited for, when a credit is, and when something is added up: a slice arrives alpha after the wire has let go of it,
+/// which it does beta a byte after it could take it; what arrives without being final costs gamma a byte. A link runs as
+/// far as its queues reach, whatever the time is elsewhere: each has one writer and one reader, so that order of execution
+/// cannot change a time (Kahn, "The semantics of a simple language for parallel programming", 1974). A wire that several
+/// links share takes their slices in the order of their times; who asks first is served first.
+///
+/// A lost slice costs its wire the bytes again and its receiver `resend_after`; those behind it wait for it, as a link that
+/// keeps order makes them. Memory and work are linear in links.
+///
+/// Who waits for one thing longer than `timeout`, or for what can never come, ends the ring for all: `why()` names the rank
+/// at fault. Nobody has got further by then; who has finished has.
+class simulated {
+ public:
+  using settings = simulated_settings;
+  class link;
+
+  /// @throws error(errc::invalid_argument) as `settings::check`
+  explicit simulated(settings s);
+  simulated(simulated const&) = delete;
+
+  /// How many ranks there are.
+  int size() const { return how_.ranks; }
+  /// How many links each rank has to the next.
+  std::size_t lanes() const { return how_.lanes; }
+  /// What was asked for.
+  settings const& how() const { return how_; }
+  /// A rank's link: what its operations run over.
+  link& lane(int rank, std::size_t lane = 0) { return *links_[static_cast<std::size_t>(rank) * how_.lanes + lane]; }
+
+  /// Runs one operation a link, until all are at their ends. May be called again: clocks go on where they stand.
+  /// @param poll `poll(rank, lane)` polls the operation of that link: `status`. Or `poll(rank)` goes on with all that a
+  /// rank does; after a fault it is called until it is not `pending`, for dead ranks, too
+  template <class Poll>
+  void run(Poll poll);
+  /// A rank gives up, and ends the ring for all.
+  void fail(fault const& f, virtual_time when);
+
+  /// Why the last run did not come to a good end; null if it did.
+  fault const* why() const { return why_ ? &*why_ : nullptr; }
+  /// Events that were taken so far.
+  std::uint64_t events() const { return events_; }
+
+ private:
+  enum class doing : std::uint8_t { poll, depart };
+  struct event {
+    virtual_time at;
+    std::uint64_t order;  // of those at one time, the one that was planned first
+    link* whose;
+    doing what;
+    friend bool operator>(event const& a, event const& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
+  };
+  // A wire at work, and its own source of chance (splitmix64: Steele, Lea and Flood, 2014).
+  struct wire {
+    simulated_wire is;
+    double beta;  // picoseconds
+    virtual_time alpha, resend_after, free{};
+    int users = 0;
+    std::uint64_t state = 0;
+    double chance() {
+      std::uint64_t z = state += 0x9e3779b97f4a7c15;
+      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+      z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+      return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    }
+  };
+
+  void plan(virtual_time at, link& whose, doing what) { agenda_.push({at, planned_++, &whose, what}); }
+  void find_fault();
+  fault has_died(link const& l) const;
+
+  settings how_;
+  std::vector<wire> wires_;
+  std::vector<std::unique_ptr<link>> links_;
+  virtual_time timeout_{};
+  std::priority_queue<event, std::vector<event>, std::greater<>> agenda_;
+  std::uint64_t planned_ = 0, events_ = 0;
+  std::optional<fault> why_;
+  virtual_time failed_at_{};
+};
+
+/// Both ends that a rank has on one lane, and its clock.
+class simulated::link {
+ public:
+  /// As `outbound` says.
+  class sender {
+   public:
+    template <class T>
+    slice<T> try_acquire(placement where) {
+      return self_->try_acquire<T>(where);
+    }
+    void commit() { self_->commit(); }
+    void announce(call const& c) { self_->announces_ = c; }
+    bool drained() const { return true; }
+
+   private:
+    friend link;
+    explicit sender(link& l) : self_(&l) {}
+    link* self_;
+  };
+  /// As `inbound` says.
+  class receiver {
+   public:
+    template <class T>
+    slice<T> try_peek(placement where) {
+      return self_->try_peek<T>(where);
+    }
+    call const& announced() const {
+      static constexpr call nothing{};
+      return self_->left_->calls_.empty() ? nothing : self_->left_->calls_[self_->left_->head_];
+    }
+    void release() { self_->release(); }
+
+   private:
+    friend link;
+    explicit receiver(link& l) : self_(&l) {}
+    link* self_;
+  };
+
+  link(simulated& world, std::size_t number, wire& w, simulated_rank const& is)
+      : world_(&world),
+        number_(number),
+        wire_(&w),
+        gamma_(is.gamma * 1e12),
+        overhead_(virtual_seconds(is.overhead)),
+        dies_at_(is.dies_at < 9e6 ? virtual_seconds(is.dies_at) : virtual_time::max()),
+        clock_(virtual_seconds(is.starts_at)),
+        slots_(world.how_.slots),
+        memory_(world.how_.slots * world.how_.slot_bytes),
+        next_(*this),
+        prev_(*this) {}
+  link(link const&) = delete;
+
+  sender& next() { return next_; }
+  receiver& prev() { return prev_; }
+  bool broken() const { return world_->why_.has_value(); }
+
+  /// For ranks that have more to do than one operation: asking for a slice or credit does not wait any more, and `await`
+  /// does.
+  void only_poll() { polls_ = true; }
+  /// Waits for what was last asked for in vain. False when it is not known when that comes: then let other ranks run.
+  bool await();
+  /// The rank is at something else until then, and is polled again.
+  void busy_until(virtual_time at) {
+    clock_ = std::max(clock_, at);
+    dead_ = dead_ || clock_ >= dies_at_;
+    late_ = late_ || (asks_ && clock_ - since_ > world_->timeout_);
+    wake(clock_);
+  }
+
+  /// How far this end of the world has come.
+  virtual_time clock() const { return clock_; }
+  /// How the last run ended here. `pending`: the rank has died.
+  status state() const { return state_; }
+  /// How long it has waited in all.
+  virtual_time waited() const { return waited_; }
+  /// Slices and bytes that it has sent; how many times one was lost.
+  std::uint64_t slices() const { return sent_; }
+  std::uint64_t bytes() const { return bytes_sent_; }
+  std::uint64_t lost() const { return lost_; }
+
+ private:
+  friend simulated;
+  enum class waits : std::uint8_t { not_at_all, for_slice, for_credit };
+  struct slot {
+    virtual_time arrives{};   // at the receiver; of a shared wire, until it is known, for how long the wire is needed
+    virtual_time credited{};  // when the sender knows that it is free again
+  };
+
+  template <class T>
+  slice<T> try_acquire(placement where) {
+    bytes_ = where.count * sizeof(T);
+    if (sent_ - taken_ == slots_.size()) return wait(waits::for_credit), slice<T>{};
+    if (work_ == virtual_time::zero()) work_ = overhead_;
+    if (!reach(sent_ < slots_.size() ? clock_ : slots_[tail_].credited, waits::for_credit)) return {};
+    return place<T>(tail_, where);
+  }
+  void commit() {
+    work();
+    slots_[tail_].arrives = virtual_picoseconds(static_cast<double>(bytes_) * wire_->beta);
+    if (announces_ && calls_.empty()) calls_.resize(slots_.size());
+    if (!calls_.empty()) calls_[tail_] = std::exchange(announces_, std::nullopt).value_or(call{});
+    if (++tail_ == slots_.size()) tail_ = 0;
+    ++sent_;
+    bytes_sent_ += bytes_;
+    if (wire_->users > 1)
+      world_->plan(clock_, *this, doing::depart);
+    else
+      depart(clock_);
+  }
+  template <class T>
+  slice<T> try_peek(placement where) {
+    link& from = *left_;
+    if (from.departed_ == from.taken_) return wait(waits::for_slice), slice<T>{};
+    // What is final needs no more work.
+    double const added = where.final ? 0 : static_cast<double>(where.count * sizeof(T)) * gamma_;
+    work_ = overhead_ + virtual_picoseconds(added);
+    if (!reach(from.slots_[from.head_].arrives, waits::for_slice)) return {};
+    return from.place<T>(from.head_, where);
+  }
+  void release() {
+    work();
+    link& from = *left_;
+    from.slots_[from.head_].credited = clock_ + from.wire_->alpha;
+    if (from.waits_ == waits::for_credit) from.wake(from.slots_[from.head_].credited);
+    if (++from.head_ == from.slots_.size()) from.head_ = 0;
+    ++from.taken_;
+  }
+
+  // The wire takes the next slice that was committed.
+  void depart(virtual_time when) {
+    slot& s = slots_[departing_];
+    virtual_time const needs = s.arrives;
+    wire_->free = std::max(wire_->free, when) + needs;
+    s.arrives = wire_->free + wire_->alpha;
+    if (wire_->is.loss > 0)
+      for (; wire_->chance() < wire_->is.loss; ++lost_) wire_->free += needs, s.arrives += wire_->resend_after + needs;
+    if (wire_->is.jitter > 0) s.arrives += virtual_seconds(wire_->chance() * wire_->is.jitter);
+    s.arrives = last_arrival_ = std::max(s.arrives, last_arrival_);
+    if (++departing_ == slots_.size()) departing_ = 0;
+    ++departed_;
+    if (right_->waits_ == waits::for_slice) right_->wake(s.arrives);
+  }
+
+  // Moves the clock to a time that is known, unless that is not to be.
+  bool reach(virtual_time at, waits what) {
+    at = std::max(at, clock_);
+    if (at + work_ >= dies_at_) return dead_ = true, wait(what), false;
+    if (polls_ && at > clock_) return due_ = at, wait(what), false;
+    return pass(at, what);
+  }
+  bool pass(virtual_time at, waits what) {
+    if (at - clock_ > world_->timeout_) return late_ = true, wait(what), false;
+    waited_ += at - clock_;
+    clock_ = at;
+    asks_ = false;
+    return true;
+  }
+  void wait(waits what) {
+    waits_ = what;
+    if (!std::exchange(asks_, true)) since_ = clock_;
+  }
+  void wake(virtual_time at) {
+    if (planned_ || dead_ || late_) return;
+    planned_ = true;
+    world_->plan(std::max(at, clock_), *this, doing::poll);
+  }
+  // The slice at hand is being worked on.
+  void work() {
+    clock_ += work_;
+    work_ = {};
+  }
+  template <class T>
+  slice<T> place(std::size_t at, placement where) {
+    // Without memory any address does that nobody looks at.
+    return {memory_.empty() ? reinterpret_cast<T*>(this) : reinterpret_cast<T*>(&memory_[at * world_->how_.slot_bytes]),
+            where.count};
+  }
+
+  simulated* world_;
+  std::size_t number_;  // rank * lanes + lane
+  wire* wire_;
+  link *right_ = nullptr, *left_ = nullptr;
+  double gamma_;  // picoseconds
+  virtual_time overhead_, dies_at_, clock_, work_{}, waited_{}, last_arrival_{};
+  waits waits_ = waits::not_at_all;
+  bool planned_ = false, dead_ = false, late_ = false, polls_ = false, asks_ = false;
+  virtual_time since_{};                    // when it first asked in vain for what it still has not got
+  virtual_time due_ = virtual_time::max();  // when what was asked for in vain comes, if that is known
+  status state_ = status::pending;
+  // The queue to the next rank. Numbers of slices, and where in the queue the next of each kind stands.
+  std::vector<slot> slots_;
+  std::vector<std::byte> memory_;
+  std::vector<call> calls_;  // what came with each slice, once anything has
+  std::optional<call> announces_;
+  std::uint64_t sent_ = 0, departed_ = 0, taken_ = 0;
+  std::size_t tail_ = 0, departing_ = 0, head_ = 0, bytes_ = 0;
+  std::uint64_t bytes_sent_ = 0, lost_ = 0;
+  sender next_;
+  receiver prev_;
+};
+
+inline simulated::simulated(settings s) : how_((s.check(), std::move(s))), timeout_(virtual_seconds(how_.timeout)) {
+  std::size_t const n = static_cast<std::size_t>(how_.ranks), links = n * how_.lanes;
+  std::size_t const wires = how_.over.empty() ? links : how_.wires.size();
+  for (std::size_t w = 0; w < wires; ++w) {
+    simulated_wire const& is = how_.wires[how_.over.empty() ? 0 : w];
+    wires_.push_back({is, is.beta * 1e12, virtual_seconds(is.alpha), virtual_seconds(is.resend_after)});
+    wires_.back().state = how_.seed * 0x2545f4914f6cdd1d + w;
+  }
+  for (std::size_t i = 0; i < links; ++i) {
+    std::size_t const w = how_.over.empty() ? i : how_.over[i];
+    ++wires_[w].users;
+    auto const& is = how_.members[how_.members.size() == 1 ? 0 : i / how_.lanes];
+    links_.push_back(std::make_unique<link>(*this, i, wires_[w], is));
+  }
+  for (std::size_t i = 0; i < links; ++i) {
+    links_[i]->right_ = links_[(i + how_.lanes) % links].get();
+    links_[i]->right_->left_ = links_[i].get();
+  }
+}
+
+inline bool simulated::link::await() {
+  virtual_time const due = std::exchange(due_, virtual_time::max());
+  return due != virtual_time::max() && !dead_ && !late_ && pass(std::max(due, clock_), waits_);
+}
+
+template <class Poll>
+void simulated::run(Poll poll) {
+  constexpr bool by_rank = std::is_invocable_v<Poll&, int>;
+  auto const visit = [&](link& l) {
+    int const rank = static_cast<int>(l.number_ / how_.lanes);
+    l.waits_ = link::waits::not_at_all;
+    if constexpr (by_rank) {
+      status const how = poll(rank);
+      for (std::size_t i = 0; i < how_.lanes; ++i) lane(rank, i).state_ = how;
+    } else {
+      l.state_ = poll(rank, l.number_ % how_.lanes);
+    }
+  };
+  for (auto& l : links_) {
+    l->state_ = status::pending;
+    l->wake(l->clock_);
+  }
+  for (; !agenda_.empty(); ++events_) {
+    event const e = agenda_.top();
+    agenda_.pop();
+    if (e.what == doing::depart)
+      e.whose->depart(e.at);
+    else if (e.whose->planned_ = false; e.whose->state_ == status::pending)
+      visit(*e.whose);
+  }
+  find_fault();
+  bool const failed = why_.has_value();
+  if constexpr (by_rank)
+    for (auto& l : links_)  // who has died while nobody waits for it must come to an end all the same
+      if (l->state_ == status::pending && !why_) why_ = has_died(*l);
+  for (bool again = why_.has_value(); again;) {
+    again = false;
+    for (auto& l : links_) {
+      if (l->state_ == status::pending && (by_rank || !l->dead_)) visit(*l), again |= l->state_ == status::pending;
+      if (l->clock_ > failed_at_ && !by_rank) l->state_ = status::failed;  // it had run ahead
+      if (l->state_ == status::failed && !by_rank) l->clock_ = failed_at_;
+    }
+  }
+  if (!failed) why_.reset();
+}
+
+inline void simulated::fail(fault const& f, virtual_time when) {
+  if (why_) return;
+  why_ = f, failed_at_ = when;
+  for (auto& l : links_) l->wake(when);
+}
+
+inline fault simulated::has_died(link const& l) const {
+  int const rank = static_cast<int>(l.number_ / how_.lanes);
+  return fault(errc::peer_lost, rank, "rank %d has died", rank);
+}
+
+// Nothing happens any more. Whoever has waited longest has given up first; what it waited for may itself have waited.
+inline void simulated::find_fault() {
+  link const* first = nullptr;
+  for (auto const& l : links_)
+    if (l->state_ == status::pending && !l->dead_ && l->asks_ && (first == nullptr || l->since_ < first->since_))
+      first = l.get();
+  if (first == nullptr || why_) return;
+  failed_at_ = first->since_ + timeout_;
+  auto const rank = [&](link const* l) { return static_cast<int>(l->number_ / how_.lanes); };
+  link const* at = first;
+  for (std::size_t hops = 0; hops < links_.size() && !at->dead_ && at->state_ == status::pending; ++hops) {
+    bool const late = at->late_;
+    at = at->waits_ == link::waits::for_slice ? at->left_ : at->right_;
+    if (late) break;
+    if (at == first) at = nullptr;
+    if (at == nullptr) break;
+  }
+  if (at == nullptr)
+    why_ = fault(errc::timed_out, -1, "rank %d waited %g s of virtual time, and all wait for each other", rank(first),
+                 how_.timeout);
+  else if (at->dead_)
+    why_ = fault(errc::peer_lost, rank(at), "rank %d has died, and rank %d waited %g s of virtual time for it",
+                 rank(at), rank(first), how_.timeout);
+  else
+    why_ = fault(errc::timed_out, rank(at), "rank %d waited %g s of virtual time for rank %d", rank(first),
+                 how_.timeout, rank(at));
+}
+
+}  // namespace ringlet

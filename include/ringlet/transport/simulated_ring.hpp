@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cxxabi.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ringlet/error.hpp"
+#include "ringlet/transport.hpp"
+#include "ringlet/transport/simulated.hpp"
+
+namespace ringlet {
+
+namespace detail {
+
+// Functions that take turns on one thread, each on a stack of its own.
+class fibers {
+ public:
+  explicit fibers(std::size_t n) : all_(n) {}
+  fibers(fibers const&) = delete;
+
+  // Goes on with one, which begins with `body`, until it yields. False when it has ended.
+  bool resume(std::size_t i, std::function<void()> const& body) {
+    fiber& f = all_[i];
+    if (f.ended) return false;
+    if (f.stack == nullptr) {
+      f.stack = std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
+      f.body = body;
+      ::getcontext(&f.context);
+      f.context.uc_stack.ss_sp = f.stack.get();
+      f.context.uc_stack.ss_size = stack_bytes;
+      f.context.uc_link = &caller_;
+      ::makecontext(&f.context, enter, 0);
+    }
+    running_ = &f;
+    now_ = this;
+    turn(caller_, f.context);
+    return !f.ended;
+  }
+  // Called by the one that runs: lets the others run.
+  void yield() { turn(running_->context, caller_); }
+
+ private:
+  static constexpr std::size_t stack_bytes = std::size_t{256} << 10;  // what is not touched is not there
+
+  struct fiber {
+    ucontext_t context;
+    std::unique_ptr<std::byte[]> stack;
+    std::function<void()> body;  // throws nothing
+    bool ended = false;
+  };
+
+  // What is being caught belongs to a stack, not to the thread: two words of the C++ runtime.
+  struct caught {
+    void* exceptions;
+    unsigned uncaught;
+  };
+  static void turn(ucontext_t& from, ucontext_t& to) {
+    void* const here = abi::__cxa_get_globals();
+    caught mine;
+    std::memcpy(&mine, here, sizeof mine);
+    ::swapcontext(&from, &to);
+    std::memcpy(here, &mine, sizeof mine);
+  }
+  static void enter() {
+    fiber& f = *now_->running_;
+    f.body();
+    f.ended = true;
+  }
+
+  static inline thread_local fibers* now_ = nullptr;
+  std::vector<fiber> all_;
+  fiber* running_ = nullptr;
+  ucontext_t caller_;
+};
+
+}  // namespace detail
+
+/// A ring on a virtual clock, as a transport: what programs run over that `simulate_program` starts, unchanged. Whoever waits
+/// lets the other ranks run, all in one thread.
+class simulated_ring {
+ public:
+  /// Where the program runs. Null anywhere else.
+  struct settings {
+    simulated* world = nullptr;
+    detail::fibers* ranks = nullptr;
+    /// Nothing must be alike: all is in one process.
+    std::string describe() const { return {}; }
+  };
+
+  /// As `transport` says.
+  /// @throws error(errc::unsupported) outside of `simulate_program`, and for a part of its ranks
+  template <meeting M>
+  simulated_ring(M& m, settings const& s, time_point) : world_(s.world), fibers_(s.ranks), rank_(m.rank()) {
+    if (world_ == nullptr) throw error(errc::unsupported, "a simulated ring is for programs in simulate_program");
+    if (m.size() != world_->size())
+      throw error(errc::unsupported, "a simulated ring has no smaller ones: simulate one of " +
+                                         std::to_string(m.size()) + " ranks by itself");
+    for (std::size_t l = 0; l < lanes(); ++l) lane(l).only_poll();
+  }
+  simulated_ring(simulated_ring const&) = delete;
+
+  /// The rank's own time: when the last of its lanes was done with something.
+  virtual_time now() const {
+    virtual_time at{};
+    for (std::size_t l = 0; l < lanes(); ++l) at = std::max(at, world_->lane(rank_, l).clock());
+    return at;
+  }
+  /// The rank is at something else for so many seconds, while slices travel: what a program computes between polls.
+  void compute(double seconds) {
+    virtual_time const until = now() + virtual_seconds(seconds);
+    for (std::size_t l = 0; l < lanes(); ++l) world_->lane(rank_, l).busy_until(until);
+    fibers_->yield();
+  }
+
+  // As `transport` says.
+  simulated::link& lane(std::size_t i) { return world_->lane(rank_, i); }
+  std::size_t lanes() const { return world_->lanes(); }
+  std::size_t slots() const { return world_->how().slots; }
+  std::size_t slot_bytes() const { return world_->how().slot_bytes; }
+  bool crowded() const { return true; }
+  static constexpr unsigned yields = 0;
+  void rest() {
+    bool comes = false;
+    for (std::size_t l = 0; l < lanes(); ++l) comes |= lane(l).await();
+    if (!comes) fibers_->yield();
+  }
+  int lost(std::uint64_t) const { return -1; }  // the world notices
+  void finish(std::uint64_t) {}
+  void tell(fault const& f) { world_->fail(f, now()); }
+  fault const* told() const { return world_->why(); }
+
+ private:
+  simulated* world_;
+  detail::fibers* fibers_;
+  int rank_;
+};
+
+}  // namespace ringlet

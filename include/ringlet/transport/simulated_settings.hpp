@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <ratio>
+#include <string>
+#include <vector>
+
+#include "ringlet/error.hpp"
+
+namespace ringlet {
+
+/// Time on a virtual clock, in whole picoseconds: sums are exact, and 106 days fit.
+using virtual_time = std::chrono::duration<std::int64_t, std::pico>;
+
+/// Picoseconds as virtual time, rounded to the nearest, halves up; not negative.
+constexpr virtual_time virtual_picoseconds(double picoseconds) {
+  auto const below = static_cast<std::int64_t>(picoseconds);
+  return virtual_time(below + (picoseconds - static_cast<double>(below) >= 0.5 ? 1 : 0));
+}
+/// Seconds as virtual time, likewise.
+constexpr virtual_time virtual_seconds(double seconds) { return virtual_picoseconds(seconds * 1e12); }
+/// Virtual time as seconds.
+constexpr double in_seconds(virtual_time t) { return static_cast<double>(t.count()) / 1e12; }
+
+/// What carries slices one way. Slices leave one after the other, in the order in which they were committed.
+struct simulated_wire {
+  double alpha = 0;         ///< seconds until a slice of no bytes has arrived; its credit takes as long to come back
+  double beta = 0;          ///< seconds for which a byte occupies the wire
+  double loss = 0;          ///< how often a slice is lost, from 0 to below 1
+  double resend_after = 0;  ///< seconds after which a lost slice leaves again
+  double jitter = 0;        ///< each slice is late by up to so many seconds, all delays equally likely
+};
+
+/// What a rank is like.
+struct simulated_rank {
+  double gamma = 0;      ///< seconds it takes to add up a byte that arrives
+  double overhead = 0;   ///< seconds each slice takes it besides (the o of LogP: Culler et al., 1993)
+  double starts_at = 0;  ///< when it comes to its first operation
+  /// When it dies: a slice that is not done by then is never begun.
+  double dies_at = std::numeric_limits<double>::infinity();
+};
+
+/// What a simulated ring is like.
+struct simulated_settings {
+  int ranks = 2;          ///< at least 1
+  std::size_t lanes = 1;  ///< links from each rank to the next
+  std::size_t slots = 8;  ///< slices that a queue holds, at least 2
+  /// Bytes of a slice in memory. 0: there is no memory, slices are only counted, and nobody may touch them.
+  std::size_t slot_bytes = 0;
+  std::vector<simulated_wire> wires{simulated_wire{}};  ///< at least one
+  /// Which wire the link of rank r and lane l takes: `over[r * lanes + l]`. Several may take the same one. Empty: each
+  /// link has one to itself, like `wires[0]`.
+  std::vector<std::size_t> over{};
+  std::vector<simulated_rank> members{simulated_rank{}};  ///< one for each rank, or one that all are like
+  double timeout = 60;                                    ///< seconds of waiting after which a rank gives up
+  std::uint64_t seed = 1;                                 ///< of what is lost and late
+
+  /// @throws error(errc::invalid_argument) with what was given and what was expected
+  void check() const;
+};
+inline void simulated_settings::check() const {
+  auto const refuse = [](std::string const& words) { throw error(errc::invalid_argument, "simulated: " + words); };
+  if (ranks < 1) refuse("ranks is " + std::to_string(ranks) + ": give at least 1");
+  if (lanes < 1) refuse("lanes is 0: give at least 1");
+  if (slots < 2) refuse("slots is " + std::to_string(slots) + ": give at least 2, or the ring locks");
+  if (wires.empty()) refuse("there is no wire: give one that all are like, or all of them");
+  std::size_t const links = static_cast<std::size_t>(ranks) * lanes;
+  if (!over.empty() && over.size() != links)
+    refuse("over names wires for " + std::to_string(over.size()) + " links, but there are " + std::to_string(links));
+  for (std::size_t w : over)
+    if (w >= wires.size())
+      refuse("over names wire " + std::to_string(w) + ", but there are " + std::to_string(wires.size()));
+  if (members.size() != 1 && members.size() != static_cast<std::size_t>(ranks))
+    refuse("members describes " + std::to_string(members.size()) + " ranks: give one for all " + std::to_string(ranks) +
+           ", or all of them");
+  // Written so that no number which is none passes.
+  for (simulated_wire const& w : wires) {
+    if (!(w.alpha >= 0 && w.beta >= 0 && w.resend_after >= 0 && w.jitter >= 0)) refuse("a wire has a negative time");
+    if (!(w.loss >= 0 && w.loss < 1)) refuse("a wire loses " + std::to_string(w.loss) + ": give 0 to below 1");
+  }
+  for (simulated_rank const& r : members)
+    if (!(r.gamma >= 0 && r.overhead >= 0 && r.starts_at >= 0 && r.dies_at >= 0)) refuse("a rank has a negative time");
+  if (!(timeout > 0)) refuse("the timeout is not positive");
+}
+
+}  // namespace ringlet

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// What the simulated ring predicts, against what a ring between hosts takes: alpha and beta are measured on the cables
+// first, and nothing is fitted.
+
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "../../bench/predicted.hpp"
+#include "../../bench/timing.hpp"
+#include "../process/victims.hpp"
+#include "network.hpp"
+#include "ringlet/transport/fabric.hpp"
+
+using namespace tests;
+using ringlet::detail::words;
+
+namespace {
+
+struct between_hosts : ringlet::fabric {
+  struct settings : ringlet::fabric::settings {
+    settings() { provider = "=net,tcp", interface = "=eth0"; }
+  };
+  using fabric::fabric;
+};
+
+constexpr std::size_t sizes[] = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+
+// What the ranks tell the test, in memory that they share.
+struct comparison {
+  measured_link link;
+  double predicted[std::size(sizes)], measured[std::size(sizes)];
+};
+
+void compare(int size, std::string const& rate, double bits, comparison& result) {
+  victims<between_hosts> ranks(
+      size, {},
+      [&](auto& comm) {
+        // The bucket is small, so that what is saved while a cable rests does not count.
+        must("tc qdisc replace dev eth0 root tbf rate " + rate + " burst " +
+             std::to_string(static_cast<int>(bits / 8 / 500)) + " limit 8m");
+        // Streams take a tenth and a fifth of a second.
+        auto const c = link_meter(comm).measure(64 << 10, static_cast<int>(bits / 8 / 10 / (64 << 10)), 200);
+        for (std::size_t i = 0; i < std::size(sizes); ++i) {
+          double const p = predicted(comm.transport(), comm.size(), sizes[i], c);
+          double const m = measured(comm, sizes[i], std::clamp(static_cast<int>(0.3 / p), 1, 31));
+          if (comm.rank() == 0) result.link = c, result.predicted[i] = p, result.measured[i] = m;
+        }
+      },
+      network::enter);
+  network joined(ranks.pids);
+  for (int rank = 0; rank < size; ++rank) {
+    bool const well = ranks.finishes(rank, 60s);
+    INFO(std::string(ranks.told->rank[rank].words));
+    REQUIRE(well);
+  }
+}
+
+// Whether all times are within a tenth. The machine may have something else to do for a while, and gets three tries: a model
+// that is wrong is wrong every time.
+bool within_a_tenth(int size, std::string const& rate, double bits, int tries = 3) {
+  shared_with_children<comparison> c;
+  compare(size, rate, bits, *c);
+  double worst = 0;
+  std::string table = words("%d hosts, %s: alpha %.1f us, beta %.2f ns a byte", size, rate.c_str(), c->link.alpha * 1e6,
+                            c->link.beta * 1e9);
+  for (std::size_t i = 0; i < std::size(sizes); ++i) {
+    double const off = c->predicted[i] / c->measured[i] - 1;
+    table += words("\n%9zu B: predicted %9.3f ms, measured %9.3f ms, %+.1f %%", sizes[i], c->predicted[i] * 1e3,
+                   c->measured[i] * 1e3, off * 100);
+    worst = std::max(worst, std::abs(off));
+  }
+  MESSAGE(table);
+  return worst < 0.1 || (tries > 1 && within_a_tenth(size, rate, bits, tries - 1));
+}
+
+}  // namespace
+
+TEST_CASE("4 hosts, 100 Mbit/s: simulated times are within a tenth of what an all_reduce takes") {
+  CHECK(within_a_tenth(4, "100mbit", 1e8));
+}
+
+// These want processors that have nothing else to do: 8 Gbit/s in all go through the kernel. Run with --no-skip.
+TEST_CASE("8 hosts, and 1 Gbit/s" * doctest::skip()) {
+  CHECK(within_a_tenth(8, "100mbit", 1e8));
+  CHECK(within_a_tenth(4, "1gbit", 1e9));
+  CHECK(within_a_tenth(8, "1gbit", 1e9));
+}
+
+int main(int argc, char** argv) {
+  if (!network::possible()) {
+    std::puts("left out: it needs root, ip and tc (Debian: iproute2), bridges and network namespaces");
+    return 77;
+  }
+  ringlet::fabric_library::open("libfabric.so.1");  // here, before there are ranks, each of which would take its time
+  return doctest::Context(argc, argv).run();
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ringlet/simulate_program.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "ringlet/all_gather.hpp"
+#include "ringlet/all_reduce.hpp"
+#include "ringlet/barrier.hpp"
+#include "ringlet/cost.hpp"
+#include "ringlet/reduce_scatter.hpp"
+#include "ringlet/split.hpp"
+
+using namespace ringlet;
+
+static_assert(transport<simulated_ring>);
+
+namespace {
+
+constexpr double us = 1e-6, ns = 1e-9;
+
+simulated::settings ring(int ranks, std::size_t lanes = 1) {
+  return {.ranks = ranks,
+          .lanes = lanes,
+          .slots = 4,
+          .slot_bytes = 4096,
+          .wires = {{.alpha = us, .beta = ns}},
+          .members = {{.gamma = 0.25 * ns}}};
+}
+bool contains(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
+
+// The error that f ends with.
+template <class F>
+std::string words_of(F&& f) {
+  try {
+    f();
+  } catch (error const& e) {
+    return e.words();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("all collectives of a program are right, on any number of ranks and lanes") {
+  for (int n : {1, 2, 3, 5, 16})
+    for (std::size_t lanes : {1, 2})
+      for (std::size_t count : {0, 1, 7, 1000, 30'001}) {
+        simulated world(ring(n, lanes));
+        std::size_t wrong = 0;
+        auto const run = simulate_program(world, [&](auto& comm) {
+          auto const me = static_cast<std::size_t>(comm.rank()), size = static_cast<std::size_t>(n);
+          auto const chunks = comm.chunks(count);
+          std::vector<std::uint32_t> x(count), sum(count), part(chunks.length(me)), all(count);
+          for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<std::uint32_t>(i * 7 + me);
+          auto const expected = [&](std::size_t i) { return size * i * 7 + size * (size - 1) / 2; };
+          all_reduce(comm, x, sum);
+          barrier(comm);
+          reduce_scatter(comm, x, part);
+          all_gather(comm, part, all);
+          for (std::size_t i = 0; i < count; ++i) wrong += sum[i] != expected(i) || all[i] != expected(i);
+        });
+        CAPTURE(n);
+        CAPTURE(lanes);
+        CAPTURE(count);
+        CHECK(!run.why);
+        CHECK(wrong == 0);
+      }
+}
+
+TEST_CASE("a program's all_reduce takes what the closed form says") {
+  // A chunk of 2 slices of 4096 bytes, 2 under way.
+  simulated world(ring(4));
+  auto const run = simulate_program(world, [](auto& comm) {
+    std::vector<float> x(4 * 8192 / sizeof(float));
+    all_reduce(comm, x);
+  });
+  link_cost const wire{1e6, 1000, 250};
+  auto const form = schedule_time(traffic_of<ring_schedule<collective::all_reduce>>(0, 4), 8192, wire, 2);
+  CHECK(run.ended == virtual_time(static_cast<std::int64_t>(form)));
+}
+
+TEST_CASE("computation hides an exchange that is polled beside it") {
+  auto const took = [](bool exchanges, bool beside) {
+    simulated world(ring(4));
+    return simulate_program(world,
+                            [&](auto& comm) {
+                              std::vector<float> x(1 << 16);
+                              if (!exchanges) return comm.transport().compute(1e-3);
+                              auto exchange = async_all_reduce(comm, x);
+                              for (int i = 0; beside && i < 1000; ++i) {
+                                comm.transport().compute(1e-6);
+                                exchange.poll();
+                              }
+                              exchange.wait();
+                              if (!beside) comm.transport().compute(1e-3);
+                            })
+        .seconds();
+  };
+  double const computation = took(true, true), both = took(true, false), alone = took(false, false);
+  CHECK(alone == 1e-3);
+  CHECK(both > 1.39e-3);                                                    // 6 x 64 KiB at 1 GB/s
+  CHECK(computation == doctest::Approx(1e-3 + 3 * (1 << 16) * 0.25 * ns));  // sums take the rank itself
+}
+
+TEST_CASE("ranks keep time for themselves") {
+  simulated world(ring(3));
+  auto const run = simulate_program(world, [](auto& comm) {
+    comm.transport().compute(comm.rank() * us);
+    CHECK(comm.transport().now() == virtual_seconds(comm.rank() * us));
+  });
+  for (std::size_t r = 0; r < 3; ++r) CHECK(run.ranks[r].at == virtual_seconds(static_cast<double>(r) * us));
+}
+
+TEST_CASE("a dead rank is an error on all others, which names it, at the virtual deadline") {
+  for (std::size_t lanes : {1, 2}) {
+    auto how = ring(4, lanes);
+    how.members.assign(4, how.members[0]);
+    how.members[2].dies_at = 100 * us;
+    how.timeout = 3;
+    simulated world(how);
+    std::vector<std::string> said(4);
+    auto const run = simulate_program(world, [&](auto& comm) {
+      std::vector<float> x(1000);
+      said[static_cast<std::size_t>(comm.rank())] = words_of([&] {
+        for (;;) all_reduce(comm, x);
+      });
+      throw error(errc::peer_lost, "over");
+    });
+    REQUIRE(run.why);
+    CHECK(run.why->peer == 2);
+    for (std::string const& words : said) CHECK(contains(words, "rank 2 has died"));
+    for (auto const& r : run.ranks) CHECK(r.how == status::failed);
+  }
+}
+
+TEST_CASE("who polls and computes waits, too, and has a deadline") {
+  auto how = ring(3);
+  how.members.assign(3, how.members[0]);
+  how.members[1].dies_at = 0;
+  how.timeout = 1e-3;
+  simulated world(how);
+  auto const run = simulate_program(world, [](auto& comm) {
+    comm.transport().compute(5e-3);  // that is no wait
+    std::vector<float> x(1000);
+    auto exchange = async_all_reduce(comm, x);
+    while (exchange.poll() == status::pending) comm.transport().compute(10 * us);
+    exchange.wait();
+  });
+  REQUIRE(run.why);
+  CHECK(run.why->why == errc::peer_lost);
+  CHECK(run.why->peer == 1);
+  CHECK(run.ranks[0].at >= virtual_seconds(6e-3));
+  CHECK(run.ranks[0].at < virtual_seconds(6.1e-3));
+}
+
+TEST_CASE("a mismatched call, and abort, end the ring for all, in words that name who it was") {
+  {
+    simulated world(ring(4));
+    std::vector<std::string> said(4);
+    simulate_program(world, [&](auto& comm) {
+      std::vector<float> x(comm.rank() == 1 ? 2000 : 1000);
+      said[static_cast<std::size_t>(comm.rank())] = words_of([&] { all_reduce(comm, x); });
+    });
+    for (std::string const& words : said) CHECK((contains(words, "all_reduce of 2000") && contains(words, "of 1000")));
+  }
+  {
+    simulated world(ring(4));
+    std::vector<std::string> said(4);
+    simulate_program(world, [&](auto& comm) {
+      std::vector<float> x(1000);
+      said[static_cast<std::size_t>(comm.rank())] = words_of([&] {
+        for (int i = 0; i < 10; ++i) all_reduce(comm, x);
+        if (comm.rank() == 3) comm.abort("enough");
+        all_reduce(comm, x);
+      });
+    });
+    for (std::string const& words : said) CHECK(contains(words, "rank 3: enough"));
+  }
+}
+
+TEST_CASE("a rank that dies while nobody needs it leaves nothing behind, and is no failure of the ring") {
+  auto how = ring(2);
+  how.members.assign(2, how.members[0]);
+  how.members[1].dies_at = 0.5;
+  simulated world(how);
+  int ended = 0;
+  struct guard {
+    int* count;
+    ~guard() { ++*count; }
+  };
+  auto const run = simulate_program(world, [&](auto& comm) {
+    guard const leaves{&ended};
+    std::vector<float> x(1000);
+    all_reduce(comm, x);
+    comm.transport().compute(1);
+  });
+  CHECK(!run.why);
+  CHECK(run.ranks[0].how == status::ready);
+  CHECK(ended == 2);
+}
+
+TEST_CASE("a rank that leaves while others wait for it is named") {
+  auto how = ring(3);
+  how.timeout = 2;
+  simulated world(how);
+  auto const run = simulate_program(world, [](auto& comm) {
+    if (comm.rank() == 1) return;
+    std::vector<float> x(10);
+    all_reduce(comm, x);
+  });
+  REQUIRE(run.why);
+  CHECK(run.why->peer == 1);
+  CHECK(run.ranks[1].how == status::ready);
+  CHECK(run.ranks[0].how == status::failed);
+}
+
+TEST_CASE("what a program throws comes out; what it asks in vain is refused") {
+  simulated world(ring(2)), other(ring(2)), parts(ring(4)), counts({.ranks = 2});
+  CHECK_THROWS_AS(simulate_program(world, [](auto&) { throw std::runtime_error("mine"); }), std::runtime_error);
+  CHECK(contains(words_of([&] {
+                   simulate_program(other, [](auto& comm) {
+                     std::vector<float> x(10), y(9);
+                     all_reduce(comm, x, y);
+                   });
+                 }),
+                 "the output has 9"));
+  CHECK(contains(words_of([&] { simulate_program(counts, [](auto&) {}); }), "set slot_bytes"));
+  meeting_of_one alone;
+  CHECK(contains(words_of([&] { simulated_ring(alone, {}, {}); }), "for programs in simulate_program"));
+}
