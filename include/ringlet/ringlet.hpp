@@ -73,6 +73,8 @@
 // Gradients in buckets, exchanged while the backward pass computes; a thread that does the polling:
 //   ringlet/bucketer.hpp
 //   ringlet/progress_thread.hpp
+// Chunks of all ranks to one, and back, by messages:
+//   ringlet/gather_scatter.hpp
 // Ranks that torchrun, Open MPI, MPICH or Slurm have started (needs Asio):
 //   ringlet/bootstrap/from_environment.hpp
 // Ranks of several machines, over any network that libfabric knows (needs its headers; the library is loaded while running):
