@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -103,8 +102,7 @@ class allocation {
       throw error(
           errc::invalid_argument,
           detail::words("allocate of %zu elements of %zu bytes is more than memory can hold", count, sizeof(T)));
-    std::size_t const bytes =
-        std::max<std::size_t>(count * sizeof(T), 1);  // nothing is something: all ranks meet for it
+    std::size_t const bytes = count != 0 ? count * sizeof(T) : 1;  // nothing is something: all ranks meet for it
     if constexpr (windows) {
       data_ = reinterpret_cast<T*>(detail::open_window(comm, bytes));
     } else {

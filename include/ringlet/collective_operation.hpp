@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -109,7 +108,7 @@ struct given {
                                                                : in == out + home;
   if (overlap && !in_place)
     refuse("input and output overlap without being the same: give separate ones, or one in place");
-  if (in % g.alignment != 0 || out % g.alignment != 0)
+  if (((in | out) & (g.alignment - 1)) != 0)  // a power of two
     refuse(words("a buffer is not aligned to the %zu bytes that its element needs", g.alignment));
   if (g.wire > slot_bytes) refuse(words("an element of %zu bytes is larger than a slot of %zu", g.wire, slot_bytes));
 }
@@ -117,16 +116,15 @@ struct given {
 // Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
 // @param share elements of the longest chunk that one lane carries
 constexpr pipelining slices_of(std::size_t share, std::size_t wire_bytes, std::size_t slots, std::size_t slot_bytes) {
-  std::size_t const depth = std::max<std::size_t>(1, slots / 2), widest = slot_bytes / wire_bytes;
-  std::size_t const least = std::max<std::size_t>(1, std::min(widest, 4096 / wire_bytes));
-  return {std::clamp((share + depth - 1) / depth, least, widest), depth};
+  std::size_t const depth = slots > 3 ? slots / 2 : 1, part = (share + depth - 1) / depth;
+  std::size_t const widest = slot_bytes / wire_bytes, least = (slot_bytes < 4096 ? slot_bytes : 4096) / wire_bytes;
+  return {part > widest ? widest : part > least ? part : least > 1 ? least : 1, depth};
 }
 
 // Throws what an operation failed by.
-[[noreturn, gnu::noinline]] inline void raise(bool gone, fault const* why, int step, int lane) {
+[[noreturn, gnu::noinline]] inline void raise(bool gone, fault const& first, int step, int lane) {
   if (gone) throw error(errc::not_connected, "the communicator of this operation is gone");
-  if (why == nullptr) throw error(errc::aborted, "the operation has failed, and there was no memory to say why");
-  throw error(why->why, why->words, why->peer, step, lane);
+  throw error(first.why, first.words, first.peer, step, lane);
 }
 
 }  // namespace detail
@@ -172,7 +170,7 @@ class collective_operation : detail::started {
   collective_operation(collective_operation const&) = delete;
   /// One that is not finished is cancelled.
   ~collective_operation() {
-    if (state == status::pending) session_->abandon(*this, "dropped an operation before its end");
+    if (state == status::pending) session_->abandon(*this, "dropped an operation before its end", why_);
   }
 
   /// Goes as far as it can without waiting, and says how far it has come. `failed`: `wait` throws the reason.
@@ -190,12 +188,12 @@ class collective_operation : detail::started {
       else
         session_->linger(spent++);
     if (state == status::ready) return;
-    detail::raise(run == nullptr, why_.get(), step_, lane_);
+    detail::raise(run == nullptr, *why_, step_, lane_);
   }
   /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
   void cancel() noexcept {
     if (state != status::pending) return;
-    why_ = session_->abandon(*this, "cancelled an operation");
+    session_->abandon(*this, "cancelled an operation", why_);
     state = status::failed;
   }
 
@@ -247,7 +245,7 @@ class collective_operation : detail::started {
     session_->done(now);
     if (now == status::ready) return state = now;
     for (std::size_t i = 0; i < rings_.count(); ++i) step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
-    why_ = session_->reason();  // kept here: the communicator may go first
+    session_->reason(why_);  // kept here: the communicator may go first
     return state = now;
   }
   status progress() noexcept {
@@ -279,7 +277,7 @@ class collective_operation : detail::started {
   call call_;
   direct direct_;
   detail::ring_lanes<ring> rings_;
-  std::unique_ptr<fault> why_;
+  std::optional<fault> why_;  // once it has failed
   int step_ = -1, lane_ = -1;
 };
 

@@ -30,11 +30,13 @@ RINGLET_HD constexpr void combine_as(Worker w, operands<Arithmetic> at, std::siz
     if (at.wire != nullptr || at.result != nullptr) fold(w, at, n, how, last, far);
 }
 
-// On the host, one function for all who call it: what it does is worth a call.
+// On the host, one function for all who call it: what it does is worth a call. The pointers come in registers: as a
+// structure they would be stored, and waited for, only to be loaded again.
 template <class Arithmetic>
-[[gnu::noinline]] void combine_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last,
-                                    bool far) {
-  combine_as(this_thread{}, at, n, how, last, far);
+[[gnu::noinline]] void combine_here(typename Arithmetic::wire* wire, typename Arithmetic::element* result,
+                                    typename Arithmetic::wire const* got, typename Arithmetic::element const* own,
+                                    std::size_t n, Arithmetic const& how, bool last, bool far) {
+  combine_as(this_thread{}, operands<Arithmetic>{wire, result, got, own}, n, how, last, far);
 }
 
 }  // namespace detail
@@ -61,12 +63,11 @@ RINGLET_HD constexpr void combine(Worker w, typename Arithmetic::wire* wire, typ
                                   typename Arithmetic::wire const* got, typename Arithmetic::element const* own,
                                   std::size_t n, Arithmetic const& how, bool last, bool far = false) {
   if (n == 0) return;
-  detail::operands<Arithmetic> const at{wire, result, got, own};
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
-    if (!__builtin_is_constant_evaluated()) return detail::combine_here(at, n, how, last, far);
+    if (!__builtin_is_constant_evaluated()) return detail::combine_here(wire, result, got, own, n, how, last, far);
 #endif
-  detail::combine_as(w, at, n, how, last, far);
+  detail::combine_as(w, detail::operands<Arithmetic>{wire, result, got, own}, n, how, last, far);
 }
 
 }  // namespace ringlet

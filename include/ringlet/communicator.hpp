@@ -4,11 +4,9 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -64,7 +62,13 @@ class communicator {
  public:
   /// Connects the ranks of a meeting. Most users call `connect`.
   template <meeting M>
-  communicator(M& m, connect_options<X> const& options) : session_(std::make_unique<detail::session<X>>(m, options)) {}
+  communicator(M& m, connect_options<X> const& options) : session_(new detail::session<X>(m, options)) {}
+  communicator(communicator&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
+  communicator& operator=(communicator&& other) noexcept {
+    delete std::exchange(session_, std::exchange(other.session_, nullptr));
+    return *this;
+  }
+  ~communicator() { delete session_; }
 
   /// This rank, 0 <= rank() < size().
   int rank() const { return session().rank; }
@@ -109,7 +113,7 @@ class communicator {
   }
 
  private:
-  std::unique_ptr<detail::session<X>> session_;
+  detail::session<X>* session_;  // not a std::unique_ptr: <memory> is a tenth of what users compile
 };
 
 namespace detail {
@@ -154,7 +158,8 @@ class session {
     if (!failed()) wires.tell(fault(errc::aborted, rank, "rank %d left with operations unfinished", rank));
     // Who leaves because of a fault first tells it on: others might see its end before they are told, and take it for the
     // culprit. And its caller may free what peers are still at.
-    reason();
+    std::optional<fault> why;
+    reason(why);
   }
 
   // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the fault
@@ -177,7 +182,7 @@ class session {
     if (first_ == nullptr) last_ = nullptr;
   }
   // Takes any operation out, unfinished: the peers cannot go on without it.
-  std::unique_ptr<fault> abandon(started& op, char const* how) noexcept {
+  [[gnu::noinline]] void abandon(started& op, char const* how, std::optional<fault>& why) noexcept {
     fault_is_known_ = true;
     fail(fault(errc::aborted, rank, "rank %d %s", rank, how));
     started** at = &first_;
@@ -187,14 +192,13 @@ class session {
       *at = op.next;
       if (last_ == &op) last_ = before;
     }
-    return reason();
+    reason(why);
   }
   // The fault by which an operation has failed. When it is given, nobody touches this rank's buffers any more.
-  [[gnu::noinline]] std::unique_ptr<fault> reason() noexcept {
-    fault const& first = *wires.told();
-    wires.tell(fault(first));  // not everyone may have been told
+  [[gnu::noinline]] void reason(std::optional<fault>& why) noexcept {
+    why = *wires.told();
+    wires.tell(*why);  // not everyone may have been told
     if constexpr (requires { wires.settle(); }) wires.settle();
-    return std::unique_ptr<fault>(new (std::nothrow) fault(first));
   }
 
   bool failed() noexcept { return wires.told() != nullptr; }
@@ -214,7 +218,7 @@ class session {
     std::uint64_t const sequence = first_->sequence;
     auto const now = std::chrono::steady_clock::now();
     // What counts is time spent waiting: not time away, and not that of an operation that gets on.
-    waited_ += std::min<std::chrono::steady_clock::duration>(now - last_vain_, away);
+    waited_ += now - last_vain_ < away ? now - last_vain_ : away;
     last_vain_ = now;
     if (sequence != watched_ || first_->moves != moves_)
       watched_ = sequence, moves_ = first_->moves, waited_ = {}, looked_ = now;

@@ -19,6 +19,15 @@ namespace ringlet {
 
 namespace detail {
 
+// Fetches the cache line of a board that is soon written, and that others have read: what is done until then hides the way.
+inline void will_write(void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<char*>(line)));  // the builtin fetches for reading, without -mprfchw
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 // What a rank shows of its memory: where its input and its output lie, where others need them.
 enum shown_memory { input, output };
 
@@ -54,7 +63,9 @@ class direct_operation {
 
   /// @param called what this rank called; must outlive the operation, and be complete when it is first polled
   constexpr direct_operation(Peers& peers, buffers<element> at, Arithmetic how, call const& called, selection const& s)
-      : peers_(&peers), at_(at), how_(how), called_(&called), select_(s), longest_(at.chunks.longest()) {}
+      : peers_(&peers), at_(at), how_(how), called_(&called), select_(s), longest_(at.chunks.longest()) {
+    if (!__builtin_is_constant_evaluated()) detail::will_write(peers.template board<element>());
+  }
   direct_operation(direct_operation const&) = delete;
   direct_operation& operator=(direct_operation const&) = delete;
 
@@ -87,6 +98,8 @@ class direct_operation {
   constexpr int disagreeing() const { return differs_; }
 
  private:
+  // Contributions are added as they stand.
+  static constexpr bool plain = std::is_same_v<element, typename Arithmetic::wire> && !Arithmetic::lifts;
   // An operator with a value may lift differently on each rank (`scaled_sum`): then each must do it by itself, in a ring.
   static constexpr bool anyone_can_lift = !Arithmetic::lifts || std::is_empty_v<typename Arithmetic::operation>;
 
@@ -99,8 +112,8 @@ class direct_operation {
     round_ = 0;
     if (chosen(true) == route::one_shot) {
       route_ = route::one_shot;
-      copy(peers_->template board<element>(), at_.input, whole_input(What) ? at_.chunks.count : length(peers_->rank()),
-           false);
+      detail::copy(this_thread{}, static_cast<element*>(nullptr), peers_->template board<element>(), at_.input,
+                   whole_input(What) ? at_.chunks.count : length(peers_->rank()), false);
       peers_->publish(*called_);
     } else {
       if (chosen(false) == route::staged) row_ = row_bytes() / sizeof(element);
@@ -134,9 +147,10 @@ class direct_operation {
   }
 
   constexpr bool all_read() {
-    for (; next_ < peers_->size(); ++next_) {
+    std::uint64_t const mine = peers_->digest(peers_->rank());
+    for (int const size = peers_->size(); next_ < size; ++next_) {
       if (peers_->template try_read<element>(next_) == nullptr) return false;
-      if (peers_->digest(next_) != peers_->digest(peers_->rank())) return differs_ = next_, false;
+      if (peers_->digest(next_) != mine) return differs_ = next_, false;
     }
     return true;
   }
@@ -156,9 +170,27 @@ class direct_operation {
       for (int r = 0; r < peers_->size(); ++r)
         land(peers_->template try_read<element>(r), at_.output + offset(r), length(r));
     } else if constexpr (What == collective::reduce_scatter) {
-      reduce(peers_->rank(), 0, length(peers_->rank()), at_.output, false);
+      reduce_boards(peers_->rank(), offset(peers_->rank()), at_.output);
     } else {
-      for (int c = 0; c < peers_->size(); ++c) reduce(c, 0, length(c), at_.output + offset(c), false);
+      std::size_t at = 0;
+      for (int c = 0; c < peers_->size(); at += length(c++)) reduce_boards(c, at, at_.output + at);
+    }
+  }
+  // A chunk, from boards. The output is free, for all input is on the boards: it holds the partial sums where it can.
+  constexpr void reduce_boards(int chunk, std::size_t at, element* result) const {
+    if constexpr (!plain) {
+      reduce(chunk, 0, length(chunk), result, false);
+    } else {
+      int const size = peers_->size();
+      int peer = chunk;
+      element const* sum = nullptr;
+      for (int k = 1; k <= size; ++k) {
+        if (++peer == size) peer = 0;
+        element const* const its = peers_->template try_read<element>(peer) + at;
+        if (k > 1 || size == 1)
+          combine(this_thread{}, result, static_cast<element*>(nullptr), sum, its, length(chunk), how_, k == size);
+        sum = k > 1 ? result : its;
+      }
     }
   }
 
@@ -221,7 +253,7 @@ class direct_operation {
       auto of = [&](int k) { return contribution((chunk + k) % size, chunk, first + i); };
       wire const* sum = nullptr;
       int k = 1;
-      if constexpr (std::is_same_v<element, wire> && !Arithmetic::lifts)
+      if constexpr (plain)
         if (size > 1) sum = of(k++);  // as it is: nothing to compute
       for (; k <= size; ++k, sum = partial.data())
         combine(this_thread{}, k < size ? partial.data() : nullptr, k < size ? nullptr : result + i, sum, of(k), n,
@@ -238,7 +270,8 @@ class direct_operation {
   }
   // A rank's input to part of a chunk: on its board, on its stage, or where its board says.
   [[gnu::noinline]] constexpr element const* contribution(int peer, int chunk, std::size_t first) const {
-    if (route_ == route::one_shot) return peers_->template try_read<element>(peer) + offset(chunk) + first;
+    if constexpr (!plain)
+      if (route_ == route::one_shot) return peers_->template try_read<element>(peer) + offset(chunk) + first;
     if (peer == peers_->rank()) return at_.input + offset(chunk) + first;
     position const where = shown(peer)[input];
     if (where.window == position::on_stage) return row(peer, chunk, round_) + (first - begin());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -34,11 +33,14 @@ class split_meeting {
     std::vector<wish> all(static_cast<std::size_t>(parent.size()));
     all[me] = {color, key, random_token()};
     all_gather(parent, all);
-    for (std::size_t r = 0; r < all.size(); ++r)
-      if (color < 0 ? r == me : all[r].color == color) members_.push_back(r);  // who wants none is alone
-    std::stable_sort(members_.begin(), members_.end(), [&](auto a, auto b) { return all[a].key < all[b].key; });
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      if (color < 0 ? r != me : all[r].color != color) continue;  // who wants none is alone
+      auto at = members_.end();
+      while (at != members_.begin() && all[r].key < all[at[-1]].key) --at;
+      members_.insert(at, r);
+    }
     token_ = all[members_[0]].token;
-    rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), me) - members_.begin());
+    while (members_[static_cast<std::size_t>(rank_)] != me) ++rank_;
   }
 
   int rank() const { return rank_; }
@@ -51,8 +53,7 @@ class split_meeting {
     };
     std::vector<letter> all(static_cast<std::size_t>(parent_->size()));
     letter& own = all[static_cast<std::size_t>(parent_->rank())];
-    own.length = static_cast<std::uint32_t>(std::min(mine.size(), sizeof own.text));
-    mine.copy(own.text, own.length);
+    own.length = static_cast<std::uint32_t>(mine.copy(own.text, sizeof own.text));
     all_gather(*parent_, all);
     std::vector<std::string> values;
     for (std::size_t r : members_) values.emplace_back(all[r].text, all[r].length);

@@ -14,6 +14,15 @@ namespace ringlet {
 /// When a wait must end. Every wait of the bootstrap takes one.
 using time_point = std::chrono::steady_clock::time_point;
 
+namespace detail {
+// What is left of a time, as poll takes it.
+inline int milliseconds_until(time_point until) {
+  auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+  constexpr int most = 1 << 30;
+  return left < 0 ? 0 : left < most ? static_cast<int>(left) : most;
+}
+}  // namespace detail
+
 /// Where ranks meet before they have links: a dictionary that all ranks of a job see.
 ///
 /// Contract. For a store `s`, byte strings `key` and `value` (either may hold NULs), and a time `deadline`:

@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -19,7 +18,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -78,7 +76,7 @@ inline void complain(int rank, std::string const& words) {
 
 // Binds the calling thread. Not to be able to is no failure: it is only slower.
 inline void pin_to(int rank, int size, cpu_set_t const& allowed) {
-  int const count = std::max(1, CPU_COUNT(&allowed));
+  int const count = CPU_COUNT(&allowed) > 0 ? CPU_COUNT(&allowed) : 1;
   int skip = size <= count ? rank : static_cast<int>(static_cast<long>(rank) * count / size);
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed) || skip-- > 0) continue;
@@ -151,10 +149,8 @@ class processes {
     for (std::size_t left = children_.size(); left > 0;) {
       std::vector<pollfd> watched;
       for (child const& c : children_) watched.push_back({c.fd, POLLIN, 0});  // poll skips what is -1
-      auto const rest = duration_cast<milliseconds>(end - steady_clock::now()) + milliseconds(1);
       bool const limited = !well && !late;
-      ::poll(watched.data(), watched.size(),
-             limited ? static_cast<int>(std::clamp<long>(rest.count(), 0, 1 << 30)) : -1);
+      ::poll(watched.data(), watched.size(), limited ? milliseconds_until(end) : -1);
       for (std::size_t rank = 0; rank < children_.size(); ++rank) {
         if (children_[rank].fd < 0 || (watched[rank].revents & POLLIN) == 0) continue;
         --left;
@@ -232,15 +228,17 @@ class threads {
     started_.reserve(started_.size() + 1);
     pthread_t thread;
     auto const run = [](void* p) -> void* {
-      std::unique_ptr<Body> const own(static_cast<Body*>(p));
-      (*own)();
+      Body const own = *static_cast<Body*>(p);
+      delete static_cast<Body*>(p);
+      own();
       return nullptr;
     };
-    auto own = std::make_unique<Body>(body);
-    if (int const reason = ::pthread_create(&thread, nullptr, run, own.get()); reason != 0)
+    auto* const given = new Body(body);
+    if (int const reason = ::pthread_create(&thread, nullptr, run, given); reason != 0) {
+      delete given;
       throw error(errc::out_of_memory, "starting the thread of rank " + std::to_string(started_.size()) +
                                            " failed: " + std::strerror(reason));
-    (void)own.release();
+    }
     started_.push_back(thread);
   }
 

@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -80,7 +79,7 @@ class memory_store {
         throw error(errc::timed_out, "nobody has set the key '" + std::string(key) + "' in time");
       }
       // A process that is killed after it changed the head wakes nobody: look again now and then.
-      nanoseconds const nap = std::min<nanoseconds>(left, milliseconds(100));
+      nanoseconds const nap = left < milliseconds(100) ? left : milliseconds(100);
       timespec const wait{static_cast<std::time_t>(nap / seconds(1)), static_cast<long>((nap % seconds(1)).count())};
       futex(head, FUTEX_WAIT, seen, &wait);
     }
@@ -133,7 +132,8 @@ class memory_store {
     auto const mine = static_cast<std::uint32_t>(place);
     record* const r = new (at(mine)) record{hash, value.size(), static_cast<std::uint32_t>(key.size()), 0};
     char* const text = reinterpret_cast<char*>(r + 1);
-    std::copy(value.begin(), value.end(), std::copy(key.begin(), key.end(), text));
+    key.copy(text, key.size());
+    value.copy(text + key.size(), value.size());
     return mine;
   }
 

@@ -3,12 +3,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -87,10 +85,9 @@ struct hello {
   std::string text() const { return says[0] + '\n' + says[1] + '\n' + who + '\n' + says[2]; }
   static hello parse(std::string_view text) {
     auto const line = [&text] {
-      std::size_t const end = std::min(text.find('\n'), text.size());
-      std::string words(text.substr(0, end));
-      text.remove_prefix(std::min(end + 1, text.size()));
-      return words;
+      std::string_view const words = text.substr(0, text.find('\n'));
+      text.remove_prefix(words.size() + (words.size() < text.size()));
+      return std::string(words);
     };
     hello h;
     h.says[0] = line();
@@ -140,7 +137,7 @@ template <store S>
 std::optional<std::string> roll_call(bootstrap<S> const& self, time_point start, time_point deadline) {
   using namespace std::chrono;
   std::vector<int> missing, twice;
-  std::array<std::map<std::string, std::vector<int>>, hello::subject.size()> said;
+  std::array<std::vector<std::pair<std::string, std::vector<int>>>, hello::subject.size()> said;  // what, and who
   for (int rank = 0; rank < self.size; ++rank) {
     auto const text = get_if(self.store, "hello/" + std::to_string(rank), deadline);
     if (!text) {
@@ -149,8 +146,11 @@ std::optional<std::string> roll_call(bootstrap<S> const& self, time_point start,
     }
     hello const h = hello::parse(*text);
     for (std::size_t i = 0; i < said.size(); ++i) {
-      said[i][h.says[i]].push_back(rank);
-      if (said[i].size() > 1) deadline = std::min(deadline, steady_clock::now() + seconds(1));
+      std::size_t k = 0;
+      while (k < said[i].size() && said[i][k].first != h.says[i]) ++k;
+      if (k == said[i].size()) said[i].emplace_back(h.says[i], std::vector<int>());
+      said[i][k].second.push_back(rank);
+      if (auto const soon = steady_clock::now() + seconds(1); said[i].size() > 1 && soon < deadline) deadline = soon;
     }
   }
   std::string missed, disagreed;

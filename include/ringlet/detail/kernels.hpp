@@ -256,7 +256,7 @@ template <class Arithmetic>
 void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last, bool far) {
   std::size_t done = 0;
   if constexpr (in_blocks<Arithmetic>)
-    if (use_vectors) {
+    if (use_vectors && n >= block_size<Arithmetic>) {
       std::size_t const size = sizeof(typename Arithmetic::element);
       std::size_t const to_line = (0 - reinterpret_cast<std::uintptr_t>(at.result)) % 64;
       bool const streams = can_stream && at.result != nullptr && at.result != at.own &&
@@ -287,10 +287,6 @@ RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::si
 // Bytes to `wire` and `result`, either of which may be null. To both in pieces that stay in the first cache until they
 // have been read again. One function for all types.
 [[gnu::noinline]] inline void copy_bytes(void* wire, void* result, void const* from, std::size_t bytes, bool far) {
-  if ((wire == nullptr) != (result == nullptr) && !far) {  // a few bytes should not pay for what follows
-    std::memcpy(wire != nullptr ? wire : result, from, bytes);
-    return;
-  }
   std::size_t const piece = wire != nullptr && result != nullptr ? 8192 : bytes;
   for (std::size_t i = 0; i < bytes; i += piece) {
     std::size_t const n = bytes - i < piece ? bytes - i : piece;
@@ -313,7 +309,14 @@ template <worker Worker, class T>
 RINGLET_HD constexpr void copy(Worker w, T* wire, T* result, T const* from, std::size_t n, bool far) {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
-    if (!__builtin_is_constant_evaluated()) return copy_bytes(wire, result, from, n * sizeof(T), far);
+    if (!__builtin_is_constant_evaluated()) {
+      // A few bytes should not pay for what is good for many.
+      if ((wire == nullptr) != (result == nullptr) && !far)
+        std::memcpy(wire != nullptr ? wire : result, from, n * sizeof(T));
+      else
+        copy_bytes(wire, result, from, n * sizeof(T), far);
+      return;
+    }
 #endif
   for (std::size_t i = w.rank(); i < n; i += w.size()) {
     if (wire != nullptr) wire[i] = from[i];

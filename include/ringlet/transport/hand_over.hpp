@@ -7,7 +7,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -39,10 +38,6 @@ struct knock {
   std::int32_t rank;
 };
 
-inline int milliseconds_until(time_point until) {
-  auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
-}
 inline bool readable(int fd, time_point until) {
   pollfd p{fd, POLLIN, 0};
   int n;
@@ -117,8 +112,10 @@ class listener {
       if (!peer) refuse_without_descriptors();
       if (!peer || credentials(peer).uid != ::geteuid()) continue;
       knock k{};
-      auto const soon = std::min(until, std::chrono::steady_clock::now() + std::chrono::seconds(1));
-      if (!readable(peer.get(), soon) || ::recv(peer.get(), &k, sizeof k, MSG_DONTWAIT) != sizeof k) continue;
+      auto const soon = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+      if (!readable(peer.get(), soon < until ? soon : until) ||
+          ::recv(peer.get(), &k, sizeof k, MSG_DONTWAIT) != sizeof k)
+        continue;
       if (k.token == token) return {std::move(peer), k.rank};
     }
     return {descriptor(), -1};
@@ -133,8 +130,7 @@ inline descriptor connect_to(std::string const& name, knock const& k) {
   descriptor peer(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un to{};
   to.sun_family = AF_UNIX;
-  std::size_t const length = std::min(name.size(), sizeof to.sun_path);
-  std::memcpy(to.sun_path, name.data(), length);
+  std::size_t const length = name.copy(to.sun_path, sizeof to.sun_path);
   auto const size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
   if (!peer || ::connect(peer.get(), reinterpret_cast<sockaddr*>(&to), size) != 0) return {};
   if (::send(peer.get(), &k, sizeof k, MSG_NOSIGNAL) != sizeof k) return {};

@@ -149,10 +149,11 @@ class segment_peers {
   }
   template <class T>
   T* board() {
-    return reinterpret_cast<T*>(&board_of(rank_, exchange_ + 1) + 1);
+    return reinterpret_cast<T*>(segment(rank_) + board_offset(exchange_ + 1) + sizeof(board_header));
   }
   [[gnu::noinline]] void publish(call const& c) {  // code for each transport, not for each operation
-    board_header& mine = board_of(rank_, ++exchange_);
+    published_ = board_offset(++exchange_);
+    board_header& mine = board_of(rank_);
     mine.digest = ringlet::digest(c);
     call_of(rank_) = c;
     mine.published.release(exchange_);
@@ -161,10 +162,10 @@ class segment_peers {
   }
   template <class T>
   T const* try_read(int peer) const {
-    board_header& its = board_of(peer, exchange_);
+    board_header& its = board_of(peer);
     return its.published.acquire() == exchange_ ? reinterpret_cast<T const*>(&its + 1) : nullptr;
   }
-  std::uint64_t digest(int peer) const { return board_of(peer, exchange_).digest; }
+  std::uint64_t digest(int peer) const { return board_of(peer).digest; }
   call const& called(int peer) const { return call_of(peer); }
   bool broken() const { return std::atomic_ref(at(rank_).told_by).load(std::memory_order_acquire) != 0; }
   [[gnu::noinline]] bool enter() {
@@ -187,7 +188,7 @@ class segment_peers {
   /// A rank that has not published the exchange that this one is in, or -1.
   int absent() const {
     for (int peer = 0; peer < size(); ++peer)
-      if (board_of(peer, exchange_).published.acquire() != exchange_) return peer;
+      if (board_of(peer).published.acquire() != exchange_) return peer;
     return -1;
   }
 
@@ -247,9 +248,11 @@ class segment_peers {
 
   header& at(int peer) const { return *reinterpret_cast<header*>(segment(peer)); }
   // Two boards are enough: whoever publishes exchange k+2 has read k+1 of everyone, and they had read k before.
-  board_header& board_of(int peer, std::uint64_t exchange) const {
-    return *reinterpret_cast<board_header*>(segment(peer) + sizeof(header) + (exchange % 2 != 0 ? board_stride_ : 0));
+  std::size_t board_offset(std::uint64_t exchange) const {
+    return sizeof(header) + (exchange % 2 != 0 ? board_stride_ : 0);
   }
+  // A board of the exchange that is under way.
+  board_header& board_of(int peer) const { return *reinterpret_cast<board_header*>(segment(peer) + published_); }
   call& call_of(int peer) const { return at(peer).calls[exchange_ % 2]; }
   lane_header& lane_of(int peer, std::size_t lane) const {
     return *reinterpret_cast<lane_header*>(segment(peer) + sizeof(header) + 2 * board_stride(settings_) +
@@ -267,6 +270,7 @@ class segment_peers {
   std::vector<link> links_;
   std::size_t board_stride_;
   std::uint64_t exchange_ = 0;
+  std::size_t published_ = board_offset(0);  // where the boards of this exchange lie
   bool crowded_;
 };
 

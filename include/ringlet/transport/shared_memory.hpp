@@ -3,7 +3,6 @@
 
 #include <poll.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -86,7 +85,7 @@ class shared_memory : private detail::mapped_files, public segment_peers {
     };
     part own{0, next_window_, true};
     for (auto const& w : windows_)
-      if (!w.closed) own.oldest = std::min(own.oldest, w.id);
+      if (!w.closed && w.id < own.oldest) own.oldest = w.id;
     std::string reason;
     try {
       own.offset = mine.grow(bytes);
@@ -105,7 +104,7 @@ class shared_memory : private detail::mapped_files, public segment_peers {
     std::vector<part> const parts = positions_of(own);
     std::uint64_t oldest = own.oldest;
     for (std::size_t r = 0; r < parts.size(); ++r) {
-      oldest = std::min(oldest, parts[r].oldest);
+      if (parts[r].oldest < oldest) oldest = parts[r].oldest;
       if (parts[r].had) continue;
       throw error(errc::out_of_memory,
                   own.had

@@ -69,19 +69,21 @@ TEST_CASE("a process that is killed at any moment keeps no other from using it")
 }
 
 TEST_CASE("two that set one key at the same instant: one wins") {
-  constexpr int rounds = 20'000;
-  ringlet::memory_store store;
-  std::atomic<int> started = 0, winners = 0;
-  auto const race = [&](char const* who) {
-    for (int round = 0; round < rounds; ++round) {
+  // Values so long that writing them takes longer than it takes both to begin.
+  constexpr std::size_t rounds = 24, bytes = std::size_t{8} << 20;
+  ringlet::memory_store store(2 * rounds * (bytes + 64));
+  std::atomic<std::size_t> started = 0, winners = 0;
+  auto const race = [&](char who) {
+    std::string const value(bytes, who);
+    for (std::size_t round = 0; round < rounds; ++round) {
       std::string const key = std::to_string(round);
       ++started;
       while (started < 2 * (round + 1)) std::this_thread::yield();
-      winners += store.set(key, who);
+      winners += store.set(key, value);
     }
   };
-  std::thread other(race, "other");
-  race("this");
+  std::thread other(race, 'o');
+  race('t');
   other.join();
   CHECK(winners == rounds);
 }

@@ -165,7 +165,7 @@ TEST_CASE("a disagreement does not hide who is missing, nor wait for it until th
   for (auto const& o : outcomes) {
     CHECK(o.why == errc::mismatch);
     CHECK(o.says("rank 2 of 3 did not come"));
-    CHECK(o.says("the settings: rank 1 says 'slots=4'; rank 0 says 'slots=8'"));
+    CHECK(o.says("the settings: rank 0 says 'slots=8'; rank 1 says 'slots=4'"));
   }
 }
 
