@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Rings that no machine here could run: the engine on a virtual clock, with wires, loss, a slow and a dead rank to order.
 //
-//     build/examples/11_simulate [RANKS]
+//     build/examples/14_simulate [RANKS]
 #include <cstdio>
 #include <cstdlib>
 
