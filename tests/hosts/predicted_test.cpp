@@ -45,11 +45,14 @@ void compare(int size, std::string const& rate, double bits, comparison& result)
         // The bucket is small, so that what is saved while a cable rests does not count.
         must("tc qdisc replace dev eth0 root tbf rate " + rate + " burst " +
              std::to_string(static_cast<int>(bits / 8 / 500)) + " limit 8m");
-        // Streams take a tenth and a fifth of a second.
-        auto const c = link_meter(comm).measure(64 << 10, static_cast<int>(bits / 8 / 10 / (64 << 10)), 200);
+        // Slices that take the cable 2 to 5 ms, so that a rank may be away for a while; streams of a tenth and a fifth of
+        // a second.
+        std::size_t const slice = bits < 5e8 ? 64 << 10 : 256 << 10;
+        auto const c =
+            link_meter(comm).measure(slice, static_cast<int>(bits / 8 / 10 / static_cast<double>(slice)), 200);
         for (std::size_t i = 0; i < std::size(sizes); ++i) {
           double const p = predicted(comm.transport(), comm.size(), sizes[i], c);
-          double const m = measured(comm, sizes[i], std::clamp(static_cast<int>(0.3 / p), 1, 31));
+          double const m = measured(comm, sizes[i], std::clamp(static_cast<int>(0.3 / p), p < 1 ? 3 : 1, 31));
           if (comm.rank() == 0) result.link = c, result.predicted[i] = p, result.measured[i] = m;
         }
       },
@@ -88,8 +91,8 @@ TEST_CASE("4 hosts, 100 Mbit/s: simulated times are within a tenth of what an al
 
 // These want processors that have nothing else to do: 8 Gbit/s in all go through the kernel. Run with --no-skip.
 TEST_CASE("8 hosts, and 1 Gbit/s" * doctest::skip()) {
-  CHECK(within_a_tenth(8, "100mbit", 1e8));
   CHECK(within_a_tenth(4, "1gbit", 1e9));
+  CHECK(within_a_tenth(8, "100mbit", 1e8));
   CHECK(within_a_tenth(8, "1gbit", 1e9));
 }
 
