@@ -221,6 +221,22 @@ TEST_CASE("the timeline's messages cost what the closed form says: filling and d
       }
 }
 
+TEST_CASE("a plan's step is as long as its timeline, and what stands before and after that") {
+  for (int stages : {1, 2, 4, 8}) {
+    degrees d;
+    d[axis::tensor] = 8, d[axis::pipeline] = stages, d[axis::state] = 4, d[axis::data] = 32 / stages;
+    plan const p = assign(large, nodes, d);
+    auto const m = static_cast<int>(p.each.microbatches);
+    double const waits = p.of(axis::tensor).exposed / m / 2;
+    axis_plan const& pipeline = p.of(axis::pipeline);
+    double const message = message_time(pipeline.needs, stages, nodes.links[pipeline.link].cost());
+    double end = 0;
+    for (activity const& a : timeline(stages, m, p.each.forward + waits, p.each.backward + waits, message))
+      end = std::max(end, a.end);
+    CHECK(p.step == doctest::Approx(end + p.of(axis::state).exposed + p.of(axis::data).exposed + p.contended));
+  }
+}
+
 TEST_CASE("a timeline is possible: one thing at a time, nothing before what it needs") {
   int const p = 4, m = 8;
   double const message = 0.5;

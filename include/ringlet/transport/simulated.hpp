@@ -151,7 +151,7 @@ class simulated::link {
         wire_(&w),
         gamma_(is.gamma * 1e12),
         overhead_(virtual_seconds(is.overhead)),
-        dies_at_(is.dies_at < 9e6 ? virtual_seconds(is.dies_at) : virtual_time::max()),
+        dies_at_(is.dies_at <= 9e6 ? virtual_seconds(is.dies_at) : virtual_time::max()),
         clock_(virtual_seconds(is.starts_at)),
         slots_(world.how_.slots),
         memory_(world.how_.slots * world.how_.slot_bytes),
@@ -329,7 +329,7 @@ inline simulated::simulated(settings s) : how_((s.check(), std::move(s))), timeo
 }
 
 inline bool simulated::link::await() {
-  virtual_time const due = std::exchange(due_, virtual_time::max());
+  virtual_time const due = std::exchange(due_, virtual_time::max());  // once: then it is there
   return due != virtual_time::max() && !dead_ && !late_ && pass(std::max(due, clock_), waits_);
 }
 
@@ -395,14 +395,12 @@ inline void simulated::find_fault() {
   failed_at_ = first->since_ + timeout_;
   auto const rank = [&](link const* l) { return static_cast<int>(l->number_ / how_.lanes); };
   link const* at = first;
-  for (std::size_t hops = 0; hops < links_.size() && !at->dead_ && at->state_ == status::pending; ++hops) {
-    bool const late = at->late_;
+  std::size_t hops = 0;
+  for (bool late = false; !late && !at->dead_ && at->state_ == status::pending && hops <= links_.size(); ++hops) {
+    late = at->late_;
     at = at->waits_ == link::waits::for_slice ? at->left_ : at->right_;
-    if (late) break;
-    if (at == first) at = nullptr;
-    if (at == nullptr) break;
   }
-  if (at == nullptr)
+  if (hops > links_.size())
     why_ = fault(errc::timed_out, -1, "rank %d waited %g s of virtual time, and all wait for each other", rank(first),
                  how_.timeout);
   else if (at->dead_)

@@ -62,6 +62,7 @@ struct simulated_settings {
   /// @throws error(errc::invalid_argument) with what was given and what was expected
   void check() const;
 };
+
 inline void simulated_settings::check() const {
   auto const refuse = [](std::string const& words) { throw error(errc::invalid_argument, "simulated: " + words); };
   if (ranks < 1) refuse("ranks is " + std::to_string(ranks) + ": give at least 1");
@@ -77,14 +78,19 @@ inline void simulated_settings::check() const {
   if (members.size() != 1 && members.size() != static_cast<std::size_t>(ranks))
     refuse("members describes " + std::to_string(members.size()) + " ranks: give one for all " + std::to_string(ranks) +
            ", or all of them");
-  // Written so that no number which is none passes.
+  // Written so that what is no number does not pass. Ten days leave room for what times add up to.
+  auto const time = [&](double t, char const* name, double most = 1e6) {
+    if (!(t >= 0 && t <= most)) refuse(detail::words("%s is %g seconds: give 0 to %g", name, t, most));
+  };
   for (simulated_wire const& w : wires) {
-    if (!(w.alpha >= 0 && w.beta >= 0 && w.resend_after >= 0 && w.jitter >= 0)) refuse("a wire has a negative time");
-    if (!(w.loss >= 0 && w.loss < 1)) refuse("a wire loses " + std::to_string(w.loss) + ": give 0 to below 1");
+    time(w.alpha, "alpha"), time(w.beta, "beta", 1), time(w.resend_after, "resend_after"), time(w.jitter, "jitter");
+    if (!(w.loss >= 0 && w.loss < 1)) refuse(detail::words("loss is %g: give 0 to below 1", w.loss));
   }
-  for (simulated_rank const& r : members)
-    if (!(r.gamma >= 0 && r.overhead >= 0 && r.starts_at >= 0 && r.dies_at >= 0)) refuse("a rank has a negative time");
-  if (!(timeout > 0)) refuse("the timeout is not positive");
+  for (simulated_rank const& r : members) {
+    time(r.gamma, "gamma", 1), time(r.overhead, "overhead"), time(r.starts_at, "starts_at");
+    time(r.dies_at, "dies_at", std::numeric_limits<double>::infinity());
+  }
+  time(timeout, "timeout");
 }
 
 }  // namespace ringlet

@@ -28,9 +28,11 @@ TEST_CASE("settings that cannot work are refused, in words that say what to give
   CHECK(words({.ranks = 3, .over = {0}}).find("wires for 1 links, but there are 3") != std::string::npos);
   CHECK(words({.over = {0, 1}}).find("names wire 1, but there are 1") != std::string::npos);
   CHECK(words({.ranks = 4, .members = {{}, {}}}).find("describes 2 ranks") != std::string::npos);
-  CHECK(words({.wires = {{.alpha = -1}}}).find("negative time") != std::string::npos);
-  CHECK(words({.wires = {{.beta = std::numeric_limits<double>::quiet_NaN()}}}).find("negative") != std::string::npos);
+  CHECK(words({.wires = {{.alpha = -1}}}) == "simulated: alpha is -1 seconds: give 0 to 1e+06");
+  CHECK(words({.wires = {{.beta = std::numeric_limits<double>::quiet_NaN()}}}).find("beta is nan") !=
+        std::string::npos);
   CHECK(words({.wires = {{.loss = 1}}}).find("0 to below 1") != std::string::npos);
-  CHECK(words({.members = {{.gamma = -1}}}).find("negative time") != std::string::npos);
-  CHECK(words({.timeout = 0}).find("timeout") != std::string::npos);
+  CHECK(words({.members = {{.gamma = 2}}}) == "simulated: gamma is 2 seconds: give 0 to 1");
+  CHECK(words({.members = {{.dies_at = -1}}}).find("dies_at is -1 seconds") != std::string::npos);
+  CHECK(words({.timeout = 1e7}).find("timeout is 1e+07 seconds") != std::string::npos);
 }
