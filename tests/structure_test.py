@@ -73,7 +73,7 @@ check(core <= CORE, f"values, contracts and operations are {core} lines of code,
 # If there is no test for it, it does not exist; and a test that no list names never runs.
 for name in [name for name in headers if not name.startswith("detail/")]:
     stem = name.removesuffix(".hpp")
-    tests = [ROOT / f"tests/unit/{stem}_test.cpp", ROOT / f"tests/static/{stem}.cpp"]
+    tests = [ROOT / f"tests/unit/{stem}_test.cpp", ROOT / f"tests/static/{stem}.cpp", ROOT / f"tests/device/{stem}.cu"]
     check(any(path.exists() for path in tests), f"{name} has neither {' nor '.join(str(p.relative_to(ROOT)) for p in tests)}")
 for folder in ["static", "fail", "unit", "suite", "model", "process", "hosts", "device", "fuzz", "../examples"]:
     suite = ROOT / "tests" / folder

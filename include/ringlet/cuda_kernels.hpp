@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ringlet/call.hpp"
+#include "ringlet/config.hpp"
+#include "ringlet/kernel.hpp"
+#include "ringlet/link.hpp"
+#include "ringlet/operation.hpp"
+#include "ringlet/reduction.hpp"
+#include "ringlet/schedule.hpp"
+#include "ringlet/slice.hpp"
+#include "ringlet/transport/slot_ring.hpp"
+
+// Collectives as kernel bodies: what cuda_ipc starts on streams. They are ordinary code, which host threads run as well.
+
+namespace ringlet {
+
+/// Why a kernel gave up. The numbers stand in memory that host and device share.
+enum class kernel_fault : std::uint32_t {
+  none,
+  timed_out,  ///< nothing came for as long as was given
+  stopped,    ///< a rank had told this one to stop
+  differs,    ///< the previous rank called something else
+};
+
+/// What a block says to the host when it gives up; zeroed by the host before. Once something is said, later kernels on
+/// the same lane end at once. In memory that the host can read while or after the kernel runs.
+struct alignas(interference) kernel_report {
+  word said;    ///< 0, or `pack(why, step)`; read last what else is here
+  call theirs;  ///< of `differs`: what the previous rank called
+
+  RINGLET_HD static constexpr std::uint64_t pack(kernel_fault why, int step) {
+    return static_cast<std::uint64_t>(why) | static_cast<std::uint64_t>(step) << 32;
+  }
+  RINGLET_HD static constexpr kernel_fault why(std::uint64_t said) { return static_cast<kernel_fault>(said & 0xff); }
+  RINGLET_HD static constexpr int step(std::uint64_t said) { return static_cast<int>(said >> 32); }
+};
+
+/// A lane of a rank's ring as kernels know it, with all pointers as that rank's device sees them. It lies in memory of
+/// that device; the host fills it once. The block that runs the lane keeps its counts here from one launch to the next, so
+/// a launch needs to know no numbers, and a captured one can be repeated.
+struct alignas(interference) device_lane {
+  slot_ring<> next;       ///< the queue to the next rank
+  slot_ring<> prev;       ///< the queue from the previous rank
+  word const* stop;       ///< of this rank: not 0 once it is to give up; written by its host or by a peer
+  kernel_report* report;  ///< of this lane
+  std::uint64_t sent = 0, received = 0;
+  bool failed = false;
+};
+
+namespace detail {
+
+// The link of a lane, for as long as one launch. Only the leader's copy is ever used.
+struct device_link {
+  slot_ring<>::sender next_;
+  slot_ring<>::receiver prev_;
+  word const* stop_;
+
+  RINGLET_HD explicit device_link(device_lane const& lane)
+      : next_(lane.next, lane.sent), prev_(lane.prev, lane.received), stop_(lane.stop) {}
+  RINGLET_HD slot_ring<>::sender& next() { return next_; }
+  RINGLET_HD slot_ring<>::receiver& prev() { return prev_; }
+  RINGLET_HD bool broken() const { return stop_->acquire() != 0; }
+};
+
+// What only the leader of a block does.
+struct lane_failed {
+  device_lane const* lane;
+  RINGLET_HD bool operator()() const { return lane->failed; }
+};
+
+// How far an operation was when the leader last looked, when that was, and which of the two things that it may wait for
+// were there: a slice to take, room for one to send.
+struct watch {
+  std::size_t moves;
+  std::uint64_t since;
+  bool slice = false, room = false;
+};
+
+// After a poll in vain: waits until there is more than before. False when that has taken too long. The whole block waits
+// for one thread, which is cheaper than to poll with all.
+template <class Operation, class W>
+struct await_more {
+  Operation const* run;
+  device_link* link;
+  W const* worker;
+  watch* seen;
+  std::uint64_t patience;
+
+  RINGLET_ANY_EXEC
+  RINGLET_HD bool operator()() const {
+    if (seen->moves != run->moves()) *seen = {run->moves(), nanoseconds()};
+    placement const any{0, 0, false};
+    for (unsigned k = 0;; ++k) {
+      bool const slice = static_cast<bool>(link->prev().template try_peek<std::byte>(any));
+      bool const room = static_cast<bool>(link->next().template try_acquire<std::byte>(any));
+      bool const more = (slice && !seen->slice) || (room && !seen->room);
+      seen->slice = slice;
+      seen->room = room;
+      if (more || link->broken()) return true;
+      if (nanoseconds() - seen->since > patience) return false;
+      worker->pause(k);
+    }
+  }
+};
+
+template <class Operation>
+struct end_lane {
+  Operation const* run;
+  device_link* link;
+  device_lane* lane;
+  status how;
+
+  RINGLET_ANY_EXEC
+  RINGLET_HD bool operator()() const {
+    lane->sent = link->next().count();
+    lane->received = link->prev().count();
+    if (how == status::ready) return true;
+    kernel_fault why = how == status::pending ? kernel_fault::timed_out : kernel_fault::stopped;
+    if (call const* theirs = run->disagreement()) {
+      lane->report->theirs = *theirs;
+      why = kernel_fault::differs;
+    }
+    lane->failed = true;
+    lane->report->said.release(kernel_report::pack(why, run->step_reached()));
+    return false;
+  }
+};
+
+}  // namespace detail
+
+/// A collective by the ring, as a kernel body: block b runs lane b, with `ring_operation` as everywhere.
+/// @tparam What the collective
+/// @tparam T the element
+/// @tparam Op the operator
+template <collective What, class T, class Op>
+struct ring_kernel {
+  device_lane* lanes;  ///< of this rank, one for each block
+  int rank, size;
+  buffers<T> at;  ///< `lane` and `lanes` are not looked at
+  pipelining pipe;
+  arithmetic<T, Op> how;
+  call called;
+  std::uint64_t patience;  ///< nanoseconds without progress after which it gives up
+
+  RINGLET_ANY_EXEC
+  template <kernel_worker W>
+  RINGLET_HD void operator()(W const& worker, unsigned block, unsigned blocks) const {
+    device_lane& lane = lanes[block];
+    if (worker.leader(detail::lane_failed{&lane})) return;
+    detail::device_link link(lane);
+    buffers<T> mine = at;
+    mine.lane = block;
+    mine.lanes = blocks;
+    using operation = ring_operation<ring_schedule<What>, arithmetic<T, Op>, detail::device_link, W>;
+    operation run(ring_schedule<What>{rank, size}, link, mine, pipe, how, &called, worker);
+    detail::watch seen{run.moves(), nanoseconds()};
+    status now;
+    while ((now = run.poll()) == status::pending)
+      if (!worker.leader(detail::await_more<operation, W>{&run, &link, &worker, &seen, patience})) break;
+    worker.leader(detail::end_lane<operation>{&run, &link, &lane, now});
+  }
+};
+
+/// The same bodies for several ranks in one launch: for ranks that share a device, all of whose blocks must be there at the
+/// same time.
+/// @tparam Body a rank's
+template <kernel_body Body>
+struct all_ranks {
+  Body const* ranks;     ///< in memory of the device
+  unsigned blocks_each;  ///< a launch has so many for each rank
+
+  RINGLET_ANY_EXEC
+  template <kernel_worker W>
+  RINGLET_HD void operator()(W const& worker, unsigned block, unsigned) const {
+    ranks[block / blocks_each](worker, block % blocks_each, blocks_each);
+  }
+};
+
+}  // namespace ringlet
