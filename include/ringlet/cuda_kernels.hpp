@@ -12,44 +12,12 @@
 #include "ringlet/reduction.hpp"
 #include "ringlet/schedule.hpp"
 #include "ringlet/slice.hpp"
+#include "ringlet/transport/device_segment.hpp"
 #include "ringlet/transport/slot_ring.hpp"
 
 // Collectives as kernel bodies: what cuda_ipc starts on streams. They are ordinary code, which host threads run as well.
 
 namespace ringlet {
-
-/// Why a kernel gave up. The numbers stand in memory that host and device share.
-enum class kernel_fault : std::uint32_t {
-  none,
-  timed_out,  ///< nothing came for as long as was given
-  stopped,    ///< a rank had told this one to stop
-  differs,    ///< the previous rank called something else
-};
-
-/// What a block says to the host when it gives up; zeroed by the host before. Once something is said, later kernels on
-/// the same lane end at once. In memory that the host can read while or after the kernel runs.
-struct alignas(interference) kernel_report {
-  word said;    ///< 0, or `pack(why, step)`; read last what else is here
-  call theirs;  ///< of `differs`: what the previous rank called
-
-  RINGLET_HD static constexpr std::uint64_t pack(kernel_fault why, int step) {
-    return static_cast<std::uint64_t>(why) | static_cast<std::uint64_t>(step) << 32;
-  }
-  RINGLET_HD static constexpr kernel_fault why(std::uint64_t said) { return static_cast<kernel_fault>(said & 0xff); }
-  RINGLET_HD static constexpr int step(std::uint64_t said) { return static_cast<int>(said >> 32); }
-};
-
-/// A lane of a rank's ring as kernels know it, with all pointers as that rank's device sees them. It lies in memory of
-/// that device; the host fills it once. The block that runs the lane keeps its counts here from one launch to the next, so
-/// a launch needs to know no numbers, and a captured one can be repeated.
-struct alignas(interference) device_lane {
-  slot_ring<> next;       ///< the queue to the next rank
-  slot_ring<> prev;       ///< the queue from the previous rank
-  word const* stop;       ///< of this rank: not 0 once it is to give up; written by its host or by a peer
-  kernel_report* report;  ///< of this lane
-  std::uint64_t sent = 0, received = 0;
-  bool failed = false;
-};
 
 namespace detail {
 
@@ -57,19 +25,19 @@ namespace detail {
 struct device_link {
   slot_ring<>::sender next_;
   slot_ring<>::receiver prev_;
-  word const* stop_;
+  lone_word const* stop_;
 
   RINGLET_HD explicit device_link(device_lane const& lane)
       : next_(lane.next, lane.sent), prev_(lane.prev, lane.received), stop_(lane.stop) {}
   RINGLET_HD slot_ring<>::sender& next() { return next_; }
   RINGLET_HD slot_ring<>::receiver& prev() { return prev_; }
-  RINGLET_HD bool broken() const { return stop_->acquire() != 0; }
+  RINGLET_HD bool broken() const { return stop_->is.acquire() != 0; }
 };
 
 // What only the leader of a block does.
 struct lane_failed {
   device_lane const* lane;
-  RINGLET_HD bool operator()() const { return lane->failed; }
+  RINGLET_HD bool operator()() const { return lane->failed != 0; }
 };
 
 // How far an operation was when the leader last looked, when that was, and which of the two things that it may wait for
@@ -107,6 +75,17 @@ struct await_more {
   }
 };
 
+// Says on all sides that this lane has given up.
+RINGLET_HD inline void give_up(device_lane& lane, kernel_fault why, int step) {
+  std::uint64_t const told = lane.stop->is.acquire();
+  std::uint64_t const teller = told != 0 ? told : static_cast<std::uint64_t>(lane.rank) + 1;
+  lane.failed = 1;
+  lane.report->said.release(kernel_report::verdict{why, static_cast<int>(told) - 1, step}.pack());
+  lane.stop->is.release(teller);
+  lane.next_stop->is.release(teller);
+  lane.prev_stop->is.release(teller);
+}
+
 template <class Operation>
 struct end_lane {
   Operation const* run;
@@ -124,8 +103,7 @@ struct end_lane {
       lane->report->theirs = *theirs;
       why = kernel_fault::differs;
     }
-    lane->failed = true;
-    lane->report->said.release(kernel_report::pack(why, run->step_reached()));
+    give_up(*lane, why, run->step_reached());
     return false;
   }
 };
@@ -139,8 +117,7 @@ struct end_lane {
 template <collective What, class T, class Op>
 struct ring_kernel {
   device_lane* lanes;  ///< of this rank, one for each block
-  int rank, size;
-  buffers<T> at;  ///< `lane` and `lanes` are not looked at
+  buffers<T> at;       ///< `lane` and `lanes` are not looked at
   pipelining pipe;
   arithmetic<T, Op> how;
   call called;
@@ -156,7 +133,7 @@ struct ring_kernel {
     mine.lane = block;
     mine.lanes = blocks;
     using operation = ring_operation<ring_schedule<What>, arithmetic<T, Op>, detail::device_link, W>;
-    operation run(ring_schedule<What>{rank, size}, link, mine, pipe, how, &called, worker);
+    operation run(ring_schedule<What>{lane.rank, lane.size}, link, mine, pipe, how, &called, worker);
     detail::watch seen{run.moves(), nanoseconds()};
     status now;
     while ((now = run.poll()) == status::pending)

@@ -58,7 +58,7 @@ struct thread_block {
   explicit thread_block(unsigned n) : size(n) {}
 };
 
-class block_thread {
+class block_thread : of_many_threads {
  public:
   block_thread(thread_block& block, unsigned rank) : block_(&block), rank_(rank) {}
   unsigned rank() const { return rank_; }
@@ -170,7 +170,7 @@ class fibres {
   void const* what_ = nullptr;
 };
 
-class block_fibre {
+class block_fibre : of_many_threads {
  public:
   block_fibre(fibres::block& block, unsigned rank) : block_(&block), rank_(rank) {}
   unsigned rank() const { return rank_; }

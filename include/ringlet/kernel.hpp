@@ -24,7 +24,9 @@ concept kernel_worker = worker<W> && requires(W const w, unsigned k) {
 };
 
 namespace detail {
-struct any_kernel_worker : this_thread {
+// Workers of kernels have this as their base, for the sake of its namespace: there `combine` finds the loops for them.
+struct of_many_threads {};
+struct any_kernel_worker : this_thread, of_many_threads {
   RINGLET_HD void pause(unsigned) const {}
 };
 }  // namespace detail
@@ -67,7 +69,7 @@ RINGLET_HD inline std::uint64_t nanoseconds() {
 // never declarations, or nvcc's passes would see different programs.
 
 /// The threads of a block of a device, in one dimension, as one worker.
-struct this_block {
+struct this_block : detail::of_many_threads {
   /// How long the result of a leader may be.
   static constexpr std::size_t longest_result = 32;
 
@@ -115,7 +117,7 @@ struct this_block {
 };
 
 /// The threads of a warp of a device as one worker; blocks are in one dimension, of a multiple of 32 threads.
-struct this_warp {
+struct this_warp : detail::of_many_threads {
 #if defined(__CUDA_ARCH__)
   RINGLET_HD unsigned rank() const { return threadIdx.x % 32; }
   RINGLET_HD unsigned size() const { return 32; }
@@ -152,3 +154,5 @@ struct this_warp {
 static_assert(kernel_worker<this_block> && kernel_worker<this_warp>);
 
 }  // namespace ringlet
+
+#include "ringlet/detail/device_loops.hpp"
