@@ -21,17 +21,45 @@ namespace ringlet {
 
 namespace detail {
 
+// A slice's place in a slot, moved towards the header by as much as makes it aligned like its place in the whole buffer: then
+// both can be accessed in packs. A slot's header has room for it.
+template <class T>
+RINGLET_HD slice<T> aligned_like(slice<T> at, placement where) {
+  constexpr std::size_t N = pack_size<T>;
+  static_assert(sizeof(call) + 16 <= slot_ring<>::header);
+  if constexpr (N > 1)
+    if (at) at.data -= (N - where.offset % N) % N;
+  return at;
+}
+
 // The link of a lane, for as long as one launch. Only the leader's copy is ever used.
-struct device_link {
-  slot_ring<>::sender next_;
-  slot_ring<>::receiver prev_;
-  lone_word const* stop_;
+class device_link {
+ public:
+  struct sender : slot_ring<>::sender {
+    using slot_ring<>::sender::sender;
+    template <class T>
+    RINGLET_HD slice<T> try_acquire(placement where) {
+      return aligned_like(slot_ring<>::sender::try_acquire<T>(where), where);
+    }
+  };
+  struct receiver : slot_ring<>::receiver {
+    using slot_ring<>::receiver::receiver;
+    template <class T>
+    RINGLET_HD slice<T> try_peek(placement where) {
+      return aligned_like(slot_ring<>::receiver::try_peek<T>(where), where);
+    }
+  };
 
   RINGLET_HD explicit device_link(device_lane const& lane)
       : next_(lane.next, lane.sent), prev_(lane.prev, lane.received), stop_(lane.stop) {}
-  RINGLET_HD slot_ring<>::sender& next() { return next_; }
-  RINGLET_HD slot_ring<>::receiver& prev() { return prev_; }
+  RINGLET_HD sender& next() { return next_; }
+  RINGLET_HD receiver& prev() { return prev_; }
   RINGLET_HD bool broken() const { return stop_->is.acquire() != 0; }
+
+ private:
+  sender next_;
+  receiver prev_;
+  lone_word const* stop_;
 };
 
 // What only the leader of a block does.
