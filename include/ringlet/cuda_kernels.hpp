@@ -104,14 +104,16 @@ struct await_more {
 };
 
 // Says on all sides that this lane has given up.
-RINGLET_HD inline void give_up(device_lane& lane, kernel_fault why, int step) {
+// @param peer the rank at fault, if it is known
+RINGLET_HD inline bool give_up(device_lane& lane, kernel_fault why, int peer, int step) {
   std::uint64_t const told = lane.stop->is.acquire();
   std::uint64_t const teller = told != 0 ? told : static_cast<std::uint64_t>(lane.rank) + 1;
   lane.failed = 1;
-  lane.report->said.release(kernel_report::verdict{why, static_cast<int>(told) - 1, step}.pack());
+  lane.report->said.release(kernel_report::verdict{why, peer >= 0 ? peer : static_cast<int>(told) - 1, step}.pack());
   lane.stop->is.release(teller);
   lane.next_stop->is.release(teller);
   lane.prev_stop->is.release(teller);
+  return false;
 }
 
 template <class Operation>
@@ -126,13 +128,12 @@ struct end_lane {
     lane->sent = link->next().count();
     lane->received = link->prev().count();
     if (how == status::ready) return true;
-    kernel_fault why = how == status::pending ? kernel_fault::timed_out : kernel_fault::stopped;
+    int const step = run->step_reached();
     if (call const* theirs = run->disagreement()) {
       lane->report->theirs = *theirs;
-      why = kernel_fault::differs;
+      return give_up(*lane, kernel_fault::differs, (lane->rank + lane->size - 1) % lane->size, step);
     }
-    give_up(*lane, why, run->step_reached());
-    return false;
+    return give_up(*lane, how == status::pending ? kernel_fault::timed_out : kernel_fault::stopped, -1, step);
   }
 };
 

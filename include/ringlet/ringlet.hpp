@@ -72,4 +72,5 @@
 //   ringlet/kernel.hpp
 //   ringlet/emulated_kernel.hpp
 //   ringlet/cuda_kernels.hpp
+//   ringlet/direct_kernel.hpp
 //   ringlet/cuda.hpp
