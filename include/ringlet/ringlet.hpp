@@ -73,4 +73,5 @@
 //   ringlet/emulated_kernel.hpp
 //   ringlet/cuda_kernels.hpp
 //   ringlet/direct_kernel.hpp
+//   ringlet/line_kernel.hpp
 //   ringlet/cuda.hpp
