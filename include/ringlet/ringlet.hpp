@@ -75,3 +75,4 @@
 //   ringlet/direct_kernel.hpp
 //   ringlet/line_kernel.hpp
 //   ringlet/cuda.hpp
+//   ringlet/cuda_elements.hpp
