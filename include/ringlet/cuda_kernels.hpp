@@ -60,7 +60,7 @@ struct await_more {
 
   RINGLET_ANY_EXEC
   RINGLET_HD bool operator()() const {
-    if (seen->moves != run->moves()) *seen = {run->moves(), nanoseconds()};
+    if (seen->moves != run->moves()) *seen = {run->moves(), device_clock()};
     placement const any{0, 0, false};
     for (unsigned k = 0;; ++k) {
       bool const slice = static_cast<bool>(link->prev().template try_peek<std::byte>(any));
@@ -69,7 +69,7 @@ struct await_more {
       seen->slice = slice;
       seen->room = room;
       if (more || link->broken()) return true;
-      if (nanoseconds() - seen->since > patience) return false;
+      if (device_clock() - seen->since > patience) return false;
       worker->pause(k);
     }
   }
@@ -134,7 +134,7 @@ struct ring_kernel {
     mine.lanes = blocks;
     using operation = ring_operation<ring_schedule<What>, arithmetic<T, Op>, detail::device_link, W>;
     operation run(ring_schedule<What>{lane.rank, lane.size}, link, mine, pipe, how, &called, worker);
-    detail::watch seen{run.moves(), nanoseconds()};
+    detail::watch seen{run.moves(), device_clock()};
     status now;
     while ((now = run.poll()) == status::pending)
       if (!worker.leader(detail::await_more<operation, W>{&run, &link, &worker, &seen, patience})) break;
