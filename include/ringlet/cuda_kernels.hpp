@@ -21,17 +21,45 @@ namespace ringlet {
 
 namespace detail {
 
+// A slice's place in a slot, moved towards the header by as much as makes it aligned like its place in the whole buffer: then
+// both can be accessed in packs. A slot's header has room for it.
+template <class T>
+RINGLET_HD slice<T> aligned_like(slice<T> at, placement where) {
+  constexpr std::size_t N = pack_size<T>;
+  static_assert(sizeof(call) + 16 <= slot_ring<>::header);
+  if constexpr (N > 1)
+    if (at) at.data -= (N - where.offset % N) % N;
+  return at;
+}
+
 // The link of a lane, for as long as one launch. Only the leader's copy is ever used.
-struct device_link {
-  slot_ring<>::sender next_;
-  slot_ring<>::receiver prev_;
-  lone_word const* stop_;
+class device_link {
+ public:
+  struct sender : slot_ring<>::sender {
+    using slot_ring<>::sender::sender;
+    template <class T>
+    RINGLET_HD slice<T> try_acquire(placement where) {
+      return aligned_like(slot_ring<>::sender::try_acquire<T>(where), where);
+    }
+  };
+  struct receiver : slot_ring<>::receiver {
+    using slot_ring<>::receiver::receiver;
+    template <class T>
+    RINGLET_HD slice<T> try_peek(placement where) {
+      return aligned_like(slot_ring<>::receiver::try_peek<T>(where), where);
+    }
+  };
 
   RINGLET_HD explicit device_link(device_lane const& lane)
       : next_(lane.next, lane.sent), prev_(lane.prev, lane.received), stop_(lane.stop) {}
-  RINGLET_HD slot_ring<>::sender& next() { return next_; }
-  RINGLET_HD slot_ring<>::receiver& prev() { return prev_; }
+  RINGLET_HD sender& next() { return next_; }
+  RINGLET_HD receiver& prev() { return prev_; }
   RINGLET_HD bool broken() const { return stop_->is.acquire() != 0; }
+
+ private:
+  sender next_;
+  receiver prev_;
+  lone_word const* stop_;
 };
 
 // What only the leader of a block does.
@@ -76,14 +104,16 @@ struct await_more {
 };
 
 // Says on all sides that this lane has given up.
-RINGLET_HD inline void give_up(device_lane& lane, kernel_fault why, int step) {
+// @param peer the rank at fault, if it is known
+RINGLET_HD inline bool give_up(device_lane& lane, kernel_fault why, int peer, int step) {
   std::uint64_t const told = lane.stop->is.acquire();
   std::uint64_t const teller = told != 0 ? told : static_cast<std::uint64_t>(lane.rank) + 1;
   lane.failed = 1;
-  lane.report->said.release(kernel_report::verdict{why, static_cast<int>(told) - 1, step}.pack());
+  lane.report->said.release(kernel_report::verdict{why, peer >= 0 ? peer : static_cast<int>(told) - 1, step}.pack());
   lane.stop->is.release(teller);
   lane.next_stop->is.release(teller);
   lane.prev_stop->is.release(teller);
+  return false;
 }
 
 template <class Operation>
@@ -98,13 +128,12 @@ struct end_lane {
     lane->sent = link->next().count();
     lane->received = link->prev().count();
     if (how == status::ready) return true;
-    kernel_fault why = how == status::pending ? kernel_fault::timed_out : kernel_fault::stopped;
+    int const step = run->step_reached();
     if (call const* theirs = run->disagreement()) {
       lane->report->theirs = *theirs;
-      why = kernel_fault::differs;
+      return give_up(*lane, kernel_fault::differs, (lane->rank + lane->size - 1) % lane->size, step);
     }
-    give_up(*lane, why, run->step_reached());
-    return false;
+    return give_up(*lane, how == status::pending ? kernel_fault::timed_out : kernel_fault::stopped, -1, step);
   }
 };
 

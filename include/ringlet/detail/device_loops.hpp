@@ -81,22 +81,28 @@ RINGLET_HD pack<T, N> converted_to(pack<W, N> const& from) {
   }
 }
 
-// Calls `f.template operator()<M>(i)` for a worker's share of the packs: M at a time, `size` apart, the first of them
-// pack i.
-RINGLET_ANY_EXEC
-template <kernel_worker Worker, class F>
-RINGLET_HD void share_packs(Worker w, std::size_t packs, F f) {
-  std::size_t const apart = w.size();
-  std::size_t i = w.rank();
-  for (; i + (packs_at_once - 1) * apart < packs; i += packs_at_once * apart) f.template operator()<packs_at_once>(i);
-  for (; i < packs; i += apart) f.template operator()<1>(i);
+// How many elements stand before the first that is aligned to a pack of N.
+template <std::size_t N, class T>
+RINGLET_HD std::size_t before_packs(T const* p) {
+  return (0 - reinterpret_cast<std::uintptr_t>(p)) % (N * sizeof(T)) / sizeof(T);
 }
 
-template <bool Got, bool Own, class Arithmetic>
+// Calls `f(count, i)` for a worker's share of n things, with `count` as a type whose value is how many are to be done at
+// once: i, and the next ones `size()` apart.
+RINGLET_ANY_EXEC
+template <kernel_worker Worker, class F>
+RINGLET_HD void share(Worker w, std::size_t n, F f) {
+  std::size_t const apart = w.size();
+  std::size_t i = w.rank();
+  for (; i + (packs_at_once - 1) * apart < n; i += packs_at_once * apart)
+    f(std::integral_constant<std::size_t, packs_at_once>{}, i);
+  for (; i < n; i += apart) f(std::integral_constant<std::size_t, 1>{}, i);
+}
+
+template <std::size_t N, bool Got, bool Own, class Arithmetic>
 struct fold_packs {
   using W = typename Arithmetic::wire;
   using T = typename Arithmetic::element;
-  static constexpr std::size_t N = pack_size<T, W>;
 
   operands<Arithmetic> at;
   Arithmetic const* how;
@@ -104,8 +110,9 @@ struct fold_packs {
   std::size_t apart;
 
   RINGLET_ANY_EXEC
-  template <std::size_t M>
-  RINGLET_HD void operator()(std::size_t first) const {
+  template <class Count>
+  RINGLET_HD void operator()(Count, std::size_t first) const {
+    constexpr std::size_t M = Count::value;
     pack<W, N> got[M];
     pack<T, N> own[M];
     RINGLET_UNROLL
@@ -123,43 +130,57 @@ struct fold_packs {
   }
 };
 
-// Found by its arguments in the place of the loop for any worker, which takes elements one at a time.
+// The loop for what is given. Where that is impossible for an arithmetic, there is no code.
+RINGLET_ANY_EXEC
+template <std::size_t N, kernel_worker Worker, class Arithmetic>
+RINGLET_HD void fold_in_packs(Worker w, operands<Arithmetic> const& at, std::size_t packs, Arithmetic const& how,
+                              bool last) {
+  constexpr bool as_is = std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element>;
+  std::size_t const apart = w.size();
+  if (at.got != nullptr && at.own != nullptr) {
+    if constexpr (!Arithmetic::keeps) share(w, packs, fold_packs<N, true, true, Arithmetic>{at, &how, last, apart});
+  } else if (at.own != nullptr) {
+    if constexpr (!as_is || Arithmetic::lifts || Arithmetic::finishes)
+      share(w, packs, fold_packs<N, false, true, Arithmetic>{at, &how, last, apart});
+  } else {
+    if constexpr (!as_is) share(w, packs, fold_packs<N, true, false, Arithmetic>{at, &how, last, apart});
+  }
+}
+
+// Found by its arguments, in the place of the loop for any worker, which takes elements one at a time. Types of an odd size
+// are left to that.
 RINGLET_ANY_EXEC
 template <kernel_worker Worker, class Arithmetic>
 RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how,
                                bool last, bool) {
-  using W = typename Arithmetic::wire;
-  using T = typename Arithmetic::element;
-  constexpr std::size_t N = pack_size<T, W>;
-  std::size_t done = 0;
-  if constexpr (N != 0)
-    if (fits<N>(at.wire) && fits<N>(at.result) && fits<N>(at.got) && fits<N>(at.own)) {
-      std::size_t const packs = n / N, apart = w.size();
-      constexpr bool as_is = std::is_same_v<W, T>;
-      if (at.got != nullptr && at.own != nullptr) {
-        if constexpr (!Arithmetic::keeps)
-          share_packs(w, packs, fold_packs<true, true, Arithmetic>{at, &how, last, apart});
-      } else if (at.own != nullptr) {
-        if constexpr (!as_is || Arithmetic::lifts || Arithmetic::finishes)
-          share_packs(w, packs, fold_packs<false, true, Arithmetic>{at, &how, last, apart});
-      } else {
-        if constexpr (!as_is) share_packs(w, packs, fold_packs<true, false, Arithmetic>{at, &how, last, apart});
-      }
-      done = packs * N;
+  constexpr std::size_t N = pack_size<typename Arithmetic::element, typename Arithmetic::wire>;
+  if constexpr (N == 0) {
+    fold_each(at, w.rank(), w.size(), n, how, last);
+  } else {
+    std::size_t head = at.own != nullptr ? before_packs<N>(at.own) : before_packs<N>(at.got);
+    if (head > n) head = n;
+    operands<Arithmetic> const body = at.from(head);
+    if (fits<N>(body.wire) && fits<N>(body.result) && fits<N>(body.got) && fits<N>(body.own)) {
+      std::size_t const packs = (n - head) / N;
+      fold_in_packs<N>(w, body, packs, how, last);
+      fold_each(at, w.rank(), w.size(), head, how, last);
+      fold_each(at, head + packs * N + w.rank(), w.size(), n, how, last);
+    } else {
+      fold_in_packs<1>(w, at, n, how, last);
     }
-  fold_each(at, done + w.rank(), w.size(), n, how, last);
+  }
 }
 
-template <class T>
+template <std::size_t N, class T>
 struct copy_packs {
-  static constexpr std::size_t N = pack_size<T>;
   T* wire;
   T* result;
   T const* from;
   std::size_t apart;
 
-  template <std::size_t M>
-  RINGLET_HD void operator()(std::size_t first) const {
+  template <class Count>
+  RINGLET_HD void operator()(Count, std::size_t first) const {
+    constexpr std::size_t M = Count::value;
     pack<T, N> value[M];
     RINGLET_UNROLL
     for (std::size_t k = 0; k < M; ++k) value[k] = pack<T, N>::load(from + (first + k * apart) * N);
@@ -173,17 +194,32 @@ struct copy_packs {
 
 RINGLET_ANY_EXEC
 template <kernel_worker Worker, class T>
-RINGLET_HD constexpr void copy(Worker w, T* wire, T* result, T const* from, std::size_t n, bool) {
-  constexpr std::size_t N = pack_size<T>;
-  std::size_t done = 0;
-  if constexpr (N != 0)
-    if (fits<N>(wire) && fits<N>(result) && fits<N>(from)) {
-      share_packs(w, n / N, copy_packs<T>{wire, result, from, w.size()});
-      done = n / N * N;
-    }
-  for (std::size_t i = done + w.rank(); i < n; i += w.size()) {
+RINGLET_HD constexpr void copy_each(Worker w, T* wire, T* result, T const* from, std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin + w.rank(); i < end; i += w.size()) {
     if (wire != nullptr) wire[i] = from[i];
     if (result != nullptr) result[i] = from[i];
+  }
+}
+
+RINGLET_ANY_EXEC
+template <kernel_worker Worker, class T>
+RINGLET_HD constexpr void copy(Worker w, T* wire, T* result, T const* from, std::size_t n, bool) {
+  constexpr std::size_t N = pack_size<T>;
+  if constexpr (N == 0) {
+    copy_each(w, wire, result, from, 0, n);
+  } else {
+    std::size_t head = before_packs<N>(from);
+    if (head > n) head = n;
+    T* const body_wire = wire != nullptr ? wire + head : nullptr;
+    T* const body_result = result != nullptr ? result + head : nullptr;
+    if (fits<N>(body_wire) && fits<N>(body_result)) {
+      std::size_t const packs = (n - head) / N;
+      share(w, packs, copy_packs<N, T>{body_wire, body_result, from + head, w.size()});
+      copy_each(w, wire, result, from, 0, head);
+      copy_each(w, wire, result, from, head + packs * N, n);
+    } else {
+      share(w, n, copy_packs<1, T>{wire, result, from, w.size()});
+    }
   }
 }
 

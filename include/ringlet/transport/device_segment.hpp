@@ -19,18 +19,18 @@ enum class kernel_fault : std::uint8_t {
   none,
   timed_out,  ///< nothing came for as long as was given
   stopped,    ///< a rank had told this one to stop
-  differs,    ///< the previous rank called something else
+  differs,    ///< another rank called something else
 };
 
 /// What a block says to the host when it gives up. All zeros while nothing has gone wrong.
 struct alignas(interference) kernel_report {
   word said;    ///< 0, or what `verdict` holds; to be read with `acquire`, before what else is here
-  call theirs;  ///< of `differs`: what the previous rank called
+  call theirs;  ///< of `differs`: what that rank called
 
   /// The three things that fit into one word.
   struct verdict {
     kernel_fault why;
-    int peer;  ///< who told this rank to stop, or -1
+    int peer;  ///< the rank at fault or, of `stopped`, who said so; -1 if none is known
     int step;  ///< of the schedule, at which the block stood; 0 where there is none
 
     RINGLET_HD constexpr std::uint64_t pack() const {
@@ -55,11 +55,16 @@ struct alignas(interference) lone_word {
   word is;
 };
 
-/// What a rank shows to another when their blocks meet.
-struct alignas(interference) device_board {
-  word published;  ///< the number of the meeting for which it is, or to which its writer has come
+/// What a rank shows to the others when a collective begins: what it called, and where its buffers lie.
+struct shown_call {
   call called;
-  position input, output;  ///< where its buffers lie
+  position input, output;  ///< window 0: others cannot reach it
+};
+
+/// Where a rank shows something to another one when their blocks meet.
+struct alignas(interference) device_board {
+  word published;  ///< the number of the latest meeting to which its writer has come
+  shown_call shown;
 };
 static_assert(sizeof(device_board) == interference);
 
@@ -84,6 +89,13 @@ struct alignas(interference) device_lane {
   lone_word* stop = nullptr;                             ///< of this rank: 1 + who told it to give up, or 0
   lone_word *next_stop = nullptr, *prev_stop = nullptr;  ///< of its neighbours, to be told
   kernel_report* report = nullptr;                       ///< of this lane; the host can read it while kernels run
+
+  /// The block's notes: where it reads what a rank gives, and where it writes.
+  struct ends {
+    void const* from;
+    void* to;
+  };
+  ends notes[most_device_peers] = {};
 
   std::uint64_t sent = 0, received = 0;  ///< slices
   std::uint64_t meetings = 0;            ///< of this block with those of the others

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "ringlet/call.hpp"
+#include "ringlet/config.hpp"
+#include "ringlet/cuda_kernels.hpp"
+#include "ringlet/kernel.hpp"
+#include "ringlet/mapped_peers.hpp"
+#include "ringlet/operation.hpp"
+#include "ringlet/reduction.hpp"
+#include "ringlet/schedule.hpp"
+#include "ringlet/slice.hpp"
+#include "ringlet/transport/device_segment.hpp"
+
+// Collectives without a ring, for ranks whose devices reach each other's memory. All give the bits that the ring gives.
+
+namespace ringlet {
+
+namespace detail {
+
+// Block b of every rank meets block b of all the others.
+template <kernel_worker W>
+class gathering {
+ public:
+  RINGLET_HD gathering(W const& worker, device_lane& lane, std::uint64_t patience)
+      : worker_(&worker), lane_(&lane), patience_(patience), number_(lane.meetings) {}
+
+  // Returns when all have come: what each block wrote before is then seen by all. With a board, all show theirs, and must
+  // have called the same. False where that is not so, or somebody does not come: then the lane has given up.
+  RINGLET_HD bool meet(shown_call const* show = nullptr) {
+    ++number_;
+    worker_->sync();  // the whole block has written what it had to write
+    int const first = static_cast<int>(worker_->rank()), step = static_cast<int>(worker_->size());
+    for (int peer = first; peer < lane_->size; peer += step) {
+      device_board& its = board(peer, lane_->rank);
+      if (show != nullptr) its.shown = *show;
+      its.published.release(number_);
+    }
+    std::uint64_t const since = device_clock();
+    for (int peer = first; peer < lane_->size; peer += step) await(board(lane_->rank, peer).published, since);
+    worker_->sync();  // each member has waited for some
+    return worker_->leader(all_came{this, show});
+  }
+  // What a rank showed in this meeting. It stays as it is until the next meeting but one.
+  RINGLET_HD shown_call const& shown(int peer) const { return board(lane_->rank, peer).shown; }
+
+ private:
+  // The board at one rank that another one writes. There are two, used in turn: whoever comes to meeting k+2 knows that all
+  // came to k+1, and so have read what they needed of k.
+  RINGLET_HD device_board& board(int at, int from) const {
+    return lane_->places[at].boards[static_cast<int>(number_ % 2) * lane_->size + from];
+  }
+  RINGLET_HD void await(word const& published, std::uint64_t since) const {
+    for (unsigned k = 0; published.acquire() != number_; ++k) {
+      if (lane_->stop->is.acquire() != 0 || device_clock() - since > patience_) return;  // the leader will see it
+      worker_->pause(k);
+    }
+  }
+  struct all_came {
+    gathering const* self;
+    shown_call const* show;
+    RINGLET_HD bool operator()() const {
+      device_lane& lane = *self->lane_;
+      for (int peer = 0; peer < lane.size; ++peer)
+        if (self->board(lane.rank, peer).published.acquire() != self->number_) {
+          bool const stopped = lane.stop->is.acquire() != 0;
+          return give_up(lane, stopped ? kernel_fault::stopped : kernel_fault::timed_out, stopped ? -1 : peer, 0);
+        }
+      for (int peer = 0; show != nullptr && peer < lane.size; ++peer)
+        if (!(self->shown(peer).called == show->called)) {
+          lane.report->theirs = self->shown(peer).called;
+          return give_up(lane, kernel_fault::differs, peer, 0);
+        }
+      lane.meetings = self->number_;
+      return true;
+    }
+  };
+
+  W const* worker_;
+  device_lane* lane_;
+  std::uint64_t patience_, number_;
+};
+
+// Adds up packs, or elements where N is 1, from all ranks in the order in which a ring would: rank c+1 first, rank c, the
+// chunk's owner, last. So the choice of algorithm never changes the bits. The values go to the first `targets` of the notes.
+template <std::size_t N, class Arithmetic>
+struct reduce_packs {
+  using W = typename Arithmetic::wire;
+  using T = typename Arithmetic::element;
+
+  device_lane const* lane;
+  Arithmetic const* how;
+  int chunk, targets;
+  std::size_t begin, apart;
+
+  RINGLET_ANY_EXEC
+  template <class Count>
+  RINGLET_HD void operator()(Count, std::size_t first) const {
+    constexpr std::size_t M = Count::value;
+    int const size = lane->size;
+    int peer = chunk + 1 < size ? chunk + 1 : 0;
+    pack<T, N> own[M];
+    pack<W, N> sum[M];
+    load<M>(own, peer, first);
+    RINGLET_UNROLL
+    for (std::size_t m = 0; m < M; ++m) sum[m] = folded<N>(static_cast<pack<W, N>*>(nullptr), own + m, *how, size == 1);
+    for (int k = 2; k <= size; ++k) {
+      peer = peer + 1 < size ? peer + 1 : 0;
+      load<M>(own, peer, first);
+      RINGLET_UNROLL
+      for (std::size_t m = 0; m < M; ++m) sum[m] = folded<N>(sum + m, own + m, *how, k == size);
+    }
+    for (int t = 0; t < targets; ++t) {
+      T* const to = static_cast<T*>(lane->notes[t].to) + begin;
+      RINGLET_UNROLL
+      for (std::size_t m = 0; m < M; ++m) converted_to<T>(sum[m]).store(to + (first + m * apart) * N);
+    }
+  }
+  template <std::size_t M>
+  RINGLET_HD void load(pack<T, N>* own, int peer, std::size_t first) const {
+    T const* const from = static_cast<T const*>(lane->notes[peer].from) + begin;
+    RINGLET_UNROLL
+    for (std::size_t m = 0; m < M; ++m) own[m] = pack<T, N>::load(from + (first + m * apart) * N);
+  }
+};
+
+}  // namespace detail
+
+/// How a `direct_kernel` goes.
+enum class kernel_route : std::uint8_t {
+  one_shot,  ///< input goes by the stages; each rank computes all that it needs, after one meeting a round
+  staged,    ///< input goes by the stages; each rank computes its chunk, and its results go by the stages again
+  direct,  ///< each rank computes its chunk in the others' memory, and writes it there; `staged` if any is out of reach
+};
+
+/// A collective among ranks that reach each other's segments, as a kernel body. Block b of each rank works on share b of every
+/// chunk, and meets block b of the others.
+///
+/// Buffers out of reach go by the stages, as much at a time as these hold. What `direct` needs is found out in its first
+/// meeting: where everyone's memory lies, and whether all called the same.
+/// @tparam What the collective
+/// @tparam T the element
+/// @tparam Op the operator; one with a value of its own that lifts (`scaled_sum`) goes by the ring only: here each rank lifts
+///   what others give
+template <collective What, class T, class Op>
+struct direct_kernel {
+  using arith = arithmetic<T, Op>;
+  static_assert(!arith::lifts || std::is_empty_v<typename arith::operation>,
+                "ringlet: an operator with a value may lift differently on each rank: use ring_kernel");
+
+  device_lane* lanes;  ///< of this rank, one for each block
+  buffers<T> at;       ///< `lane` and `lanes` are not looked at
+  kernel_route route;
+  arith how;
+  shown_call mine;  ///< what this rank shows; where its buffers lie matters on the route `direct` only
+  std::byte* const*
+      windows;  ///< of `direct`: for each window of each rank, `most_device_peers` a window, where it is here
+  std::uint64_t patience;  ///< nanoseconds without progress after which it gives up
+
+  RINGLET_ANY_EXEC
+  template <kernel_worker W>
+  RINGLET_HD void operator()(W const& worker, unsigned block, unsigned blocks) const {
+    device_lane& lane = lanes[block];
+    if (!worker.leader(detail::lane_failed{&lane})) run<W>(*this, worker, lane, block, blocks).all();
+  }
+
+ private:
+  // One launch of one block.
+  template <class W>
+  class run {
+   public:
+    RINGLET_HD run(direct_kernel const& body, W const& worker, device_lane& lane, unsigned block, unsigned blocks)
+        : body_(&body),
+          worker_(&worker),
+          lane_(&lane),
+          block_(block),
+          blocks_(blocks),
+          shots_(lane.shots),
+          row_bytes_(lane.stage_bytes / static_cast<unsigned>(lane.size) / interference * interference),
+          row_((row_bytes_ - 16) / sizeof(T)),
+          gathering_(worker, lane, body.patience) {}
+
+    RINGLET_HD void all() {
+      if (body_->route == kernel_route::direct) {
+        if (!gathering_.meet(&body_->mine)) return;
+        if (in_reach()) return direct();
+      }
+      std::size_t const longest = partition{body_->at.chunks.longest(), blocks_}.length(block_);
+      bool show = body_->route != kernel_route::direct;
+      for (std::size_t first = 0; first == 0 || first < longest; first += row_, show = false)
+        if (!round(first, show)) return;
+      worker_->leader(keep_count{lane_, shots_});
+    }
+
+   private:
+    // Whether everyone can reach what it needs. All look at the same boards, so all see the same.
+    RINGLET_HD bool in_reach() const {
+      for (int peer = 0; peer < lane_->size; ++peer) {
+        shown_call const& its = gathering_.shown(peer);
+        if ((whole_input(What) && its.input.window == 0) || (whole_output(What) && its.output.window == 0))
+          return false;
+      }
+      return true;
+    }
+
+    RINGLET_HD bool round(std::size_t first, bool show) {
+      if constexpr (What == collective::all_reduce)
+        if (body_->route != kernel_route::one_shot) return staged(first, show);
+      return one_shot(first, show);
+    }
+
+    // Each rank makes one pass over its own chunk, before another meeting.
+    RINGLET_HD void direct() {
+      std::size_t const n = shares(me()).length(block_), home = begin(me());
+      if constexpr (What == collective::all_gather) {
+        for (int k = 0; k < lane_->size; ++k) {  // not all to rank 0 first
+          int const peer = (me() + k) % lane_->size;
+          land(output_of(peer) + home, body_->at.input + in_chunk(me()), n);
+        }
+      } else if constexpr (What == collective::reduce_scatter) {
+        reduce(me(), n, 1, [&](int r) { return ends{input_of(r) + home, body_->at.output + in_chunk(me())}; });
+      } else {
+        reduce(me(), n, lane_->size, [&](int r) {
+          return ends{input_of(r) + home, output_of((me() + r) % lane_->size) + home};
+        });
+      }
+      gathering_.meet();
+    }
+
+    // One round of each rank computing all that it needs.
+    RINGLET_HD bool one_shot(std::size_t first, bool show) {
+      unsigned const half = static_cast<unsigned>(shots_++ % 2);
+      if constexpr (What == collective::all_gather)
+        land(row(me(), half, me(), first), body_->at.input + in_chunk(me()) + first, length(me(), first));
+      else
+        for (int c = 0; c < lane_->size; ++c)
+          copy(row(me(), half, c, first), body_->at.input + begin(c) + first, length(c, first));
+      if (!gathering_.meet(show ? &body_->mine : nullptr)) return false;
+      for (int c = 0; c < lane_->size; ++c) {
+        if constexpr (What == collective::all_gather)
+          copy(body_->at.output + begin(c) + first, row(c, half, c, first), length(c, first));
+        else if (What == collective::all_reduce || c == me())
+          reduce(c, length(c, first), 1, [&](int r) {
+            return ends{row(r, half, c, first),
+                        body_->at.output + (What == collective::all_reduce ? begin(c) : in_chunk(c)) + first};
+          });
+      }
+      return true;
+    }
+
+    // One round of each rank computing its chunk, and telling the others.
+    RINGLET_HD bool staged(std::size_t first, bool show) {
+      unsigned const half = static_cast<unsigned>(shots_++ % 2);
+      for (int c = 0; c < lane_->size; ++c)
+        if (c != me()) copy(row(me(), half, c, first), body_->at.input + begin(c) + first, length(c, first));
+      if (!gathering_.meet(show ? &body_->mine : nullptr)) return false;
+      reduce(me(), length(me(), first), lane_->size == 1 ? 1 : 2, [&](int r) {
+        return ends{r == me() ? body_->at.input + begin(me()) + first : row(r, half, me(), first),
+                    r == 0 ? body_->at.output + begin(me()) + first : row(me(), half, me(), first)};
+      });
+      if (!gathering_.meet()) return false;
+      for (int k = 1; k < lane_->size; ++k) {
+        int const c = (me() + k) % lane_->size;
+        copy(body_->at.output + begin(c) + first, row(c, half, c, first), length(c, first));
+      }
+      return true;
+    }
+
+    using ends = device_lane::ends;
+    // The sum of what all ranks give to n elements of a chunk. `f(r)` says where rank r's part is, and the target r.
+    template <class F>
+    RINGLET_HD void reduce(int chunk, std::size_t n, int targets, F f) const {
+      worker_->sync();  // nobody needs the notes any more
+      for (int r = static_cast<int>(worker_->rank()); r < lane_->size; r += static_cast<int>(worker_->size()))
+        lane_->notes[r] = f(r);
+      worker_->sync();
+      constexpr std::size_t N = detail::pack_size<T, typename arith::wire>;
+      if constexpr (N == 0) {
+        reduce_each(chunk, n, targets);
+      } else {
+        std::size_t head = detail::before_packs<N>(static_cast<T const*>(lane_->notes[0].from));
+        if (head > n) head = n;
+        bool aligned = N > 1;
+        for (int r = 0; aligned && r < lane_->size; ++r) {
+          aligned = detail::fits<N>(static_cast<T const*>(lane_->notes[r].from) + head) &&
+                    (r >= targets || detail::fits<N>(static_cast<T*>(lane_->notes[r].to) + head));
+        }
+        std::size_t const packs = aligned ? (n - head) / N : 0, done = packs * N;
+        if (!aligned) head = 0;
+        std::size_t const apart = worker_->size();
+        detail::share(*worker_, packs, detail::reduce_packs<N, arith>{lane_, &body_->how, chunk, targets, head, apart});
+        detail::share(*worker_, head, detail::reduce_packs<1, arith>{lane_, &body_->how, chunk, targets, 0, apart});
+        detail::share(*worker_, n - head - done,
+                      detail::reduce_packs<1, arith>{lane_, &body_->how, chunk, targets, head + done, apart});
+      }
+    }
+    // The same for types of an odd size.
+    RINGLET_HD void reduce_each(int chunk, std::size_t n, int targets) const {
+      using operands = detail::operands<arith>;
+      auto const of = [&](int k) { return static_cast<T const*>(lane_->notes[(chunk + k) % lane_->size].from); };
+      for (std::size_t i = worker_->rank(); i < n; i += worker_->size()) {
+        auto sum = detail::folded(operands{nullptr, nullptr, nullptr, of(1)}, i, body_->how, lane_->size == 1);
+        for (int k = 2; k <= lane_->size; ++k) {
+          auto const got = sum;
+          sum = detail::folded(operands{nullptr, nullptr, &got, of(k) + i}, 0, body_->how, k == lane_->size);
+        }
+        for (int t = 0; t < targets; ++t) static_cast<T*>(lane_->notes[t].to)[i] = static_cast<T>(sum);
+      }
+    }
+    RINGLET_HD void copy(T* to, T const* from, std::size_t n) const {
+      if (to != from) detail::copy(*worker_, static_cast<T*>(nullptr), to, from, n, false);
+    }
+
+    // A value that nobody adds to, as it is after it has travelled.
+    RINGLET_HD void land(T* to, T const* from, std::size_t n) const {
+      using wire = typename arith::wire;
+      combine(*worker_, static_cast<wire*>(nullptr), to, static_cast<wire const*>(nullptr), from, n, body_->how, true);
+    }
+
+    RINGLET_HD int me() const { return lane_->rank; }
+    // Where this block's share of a chunk begins, in the chunk and in the whole buffer.
+    RINGLET_HD partition shares(int chunk) const {
+      return {body_->at.chunks.length(static_cast<std::size_t>(chunk)), blocks_};
+    }
+    RINGLET_HD std::size_t in_chunk(int chunk) const { return shares(chunk).offset(block_); }
+    RINGLET_HD std::size_t begin(int chunk) const {
+      return body_->at.chunks.offset(static_cast<std::size_t>(chunk)) + in_chunk(chunk);
+    }
+    // Elements of the share that are in the round which begins with its element `first`.
+    RINGLET_HD std::size_t length(int chunk, std::size_t first) const {
+      std::size_t const all = shares(chunk).length(block_), left = first < all ? all - first : 0;
+      return left < row_ ? left : row_;
+    }
+    // Part of a chunk on a rank's stage, aligned like its place in the whole buffer.
+    RINGLET_HD T* row(int peer, unsigned half, int chunk, std::size_t first) const {
+      std::byte* const at =
+          lane_->places[peer].stage + half * lane_->stage_bytes + static_cast<std::size_t>(chunk) * row_bytes_;
+      constexpr std::size_t N = detail::pack_size<T>;
+      return reinterpret_cast<T*>(at) + (N > 1 ? (begin(chunk) + first) % (N + (N == 0)) : 0);
+    }
+    RINGLET_HD T const* input_of(int peer) const {
+      if (peer == me()) return body_->at.input;
+      position const where = gathering_.shown(peer).input;
+      return reinterpret_cast<T const*>(
+          body_->windows[(where.window - 1) * most_device_peers + static_cast<unsigned>(peer)] + where.offset);
+    }
+    RINGLET_HD T* output_of(int peer) const {
+      if (peer == me()) return body_->at.output;
+      position const where = gathering_.shown(peer).output;
+      return reinterpret_cast<T*>(body_->windows[(where.window - 1) * most_device_peers + static_cast<unsigned>(peer)] +
+                                  where.offset);
+    }
+
+    struct keep_count {
+      device_lane* lane;
+      std::uint64_t shots;
+      RINGLET_HD bool operator()() const {
+        lane->shots = shots;
+        return true;
+      }
+    };
+
+    direct_kernel const* body_;
+    W const* worker_;
+    device_lane* lane_;
+    unsigned block_, blocks_;
+    std::uint64_t shots_;
+    std::size_t row_bytes_, row_;
+    detail::gathering<W> gathering_;
+  };
+};
+
+}  // namespace ringlet
