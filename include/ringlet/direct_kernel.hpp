@@ -217,10 +217,10 @@ struct direct_kernel {
     RINGLET_HD void direct() {
       std::size_t const n = shares(me()).length(block_), home = begin(me());
       if constexpr (What == collective::all_gather) {
-        for (int k = 0; k < lane_->size; ++k) {  // not all to rank 0 first
-          int const peer = (me() + k) % lane_->size;
-          land(output_of(peer) + home, body_->at.input + in_chunk(me()), n);
-        }
+        for (int k = 1; k < lane_->size; ++k)  // not all to rank 0 first
+          land(output_of((me() + k) % lane_->size) + home, body_->at.input + in_chunk(me()), n);
+        worker_->sync();  // my own output may be the input
+        land(body_->at.output + home, body_->at.input + in_chunk(me()), n);
       } else if constexpr (What == collective::reduce_scatter) {
         reduce(me(), n, 1, [&](int r) { return ends{input_of(r) + home, body_->at.output + in_chunk(me())}; });
       } else {
