@@ -167,6 +167,13 @@ struct direct_kernel {
     device_lane& lane = lanes[block];
     if (!worker.leader(detail::lane_failed{&lane})) run<W>(*this, worker, lane, block, blocks).all();
   }
+  /// The route `direct` and no other: false where not all memory is in reach. Then nothing was done, but all have met.
+  RINGLET_ANY_EXEC
+  template <kernel_worker W>
+  RINGLET_HD bool try_direct(W const& worker, unsigned block, unsigned blocks) const {
+    device_lane& lane = lanes[block];
+    return worker.leader(detail::lane_failed{&lane}) || run<W>(*this, worker, lane, block, blocks).try_direct();
+  }
 
  private:
   // One launch of one block.
@@ -184,11 +191,14 @@ struct direct_kernel {
           row_((row_bytes_ - 16) / sizeof(T)),
           gathering_(worker, lane, body.patience) {}
 
+    RINGLET_HD bool try_direct() {
+      if (!gathering_.meet(&body_->mine)) return true;
+      if (!in_reach()) return false;
+      direct();
+      return true;
+    }
     RINGLET_HD void all() {
-      if (body_->route == kernel_route::direct) {
-        if (!gathering_.meet(&body_->mine)) return;
-        if (in_reach()) return direct();
-      }
+      if (body_->route == kernel_route::direct && try_direct()) return;
       std::size_t const longest = partition{body_->at.chunks.longest(), blocks_}.length(block_);
       bool show = body_->route != kernel_route::direct;
       for (std::size_t first = 0; first == 0 || first < longest; first += row_, show = false)
@@ -372,6 +382,22 @@ struct direct_kernel {
     std::size_t row_bytes_, row_;
     detail::gathering<W> gathering_;
   };
+};
+
+/// A collective on large buffers, as a kernel body: directly in the others' memory where all of it is in reach, else by the ring.
+/// @tparam What the collective
+/// @tparam T the element
+/// @tparam Op the operator; as for `direct_kernel`
+template <collective What, class T, class Op>
+struct direct_or_ring_kernel {
+  direct_kernel<What, T, Op> direct;
+  ring_kernel<What, T, Op> ring;
+
+  RINGLET_ANY_EXEC
+  template <kernel_worker W>
+  RINGLET_HD void operator()(W const& worker, unsigned block, unsigned blocks) const {
+    if (!direct.try_direct(worker, block, blocks)) ring(worker, block, blocks);
+  }
 };
 
 }  // namespace ringlet

@@ -13,6 +13,7 @@
 #include "ringlet/collective_operation.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/cuda_kernels.hpp"
+#include "ringlet/direct_kernel.hpp"
 #include "ringlet/operation.hpp"
 #include "ringlet/reduction.hpp"
 #include "ringlet/schedule.hpp"
@@ -73,23 +74,57 @@ void prepare(unsigned blocks, unsigned threads) {
   ready.fetch_or(mine, std::memory_order_release);
 }
 
+// Puts one kernel into the stream, with a block a lane.
+template <class R, class Body>
+void launch_on_lanes(cuda_ipc<R>& x, typename R::stream stream, Body const& body) {
+  auto const lanes = static_cast<unsigned>(x.on_device().lanes);
+  prepare<R, Body>(lanes, x.on_device().threads);
+  R::launch(stream, lanes, x.on_device().threads, body);
+}
+
+// Whether an operator can be applied to what another rank gives: not where each rank lifts by a value of its own.
+template <class Arithmetic>
+inline constexpr bool applies_anywhere = !Arithmetic::lifts || std::is_empty_v<typename Arithmetic::operation>;
+
 // A call with a kernel that runs it whole.
 template <collective What, class T, class Op, class R>
 void by_kernel(session<cuda_ipc<R>>& s, typename R::stream stream, buffers<T> at, Op const& op, call const& called) {
-  auto const& set = s.wires.on_device();
-  auto const lanes = static_cast<unsigned>(set.lanes);
+  auto& x = s.wires;
+  auto const& set = x.on_device();
   using arith = arithmetic<T, Op>;
   std::size_t const widest = set.slot_bytes / sizeof(typename arith::wire);
   std::size_t const depth = std::max<std::size_t>(1, set.slots / 2);
   std::size_t const least = std::max<std::size_t>(1, std::min(widest, 4096 / sizeof(typename arith::wire)));
-  std::size_t const share = at.chunks.longest() / lanes;
+  std::size_t const share = at.chunks.longest() / set.lanes;
   pipelining const pipe{std::clamp((share + depth - 1) / depth, least, widest), depth};
-  auto const patience =
-      std::chrono::nanoseconds(std::min<std::chrono::milliseconds>(s.options.timeout, std::chrono::hours(24 * 365)));
-  ring_kernel<What, T, Op> const body{s.wires.device_lanes(), at,     pipe,
-                                      arith(op, s.size),      called, static_cast<std::uint64_t>(patience.count())};
-  prepare<R, ring_kernel<What, T, Op>>(lanes, set.threads);
-  R::launch(stream, lanes, set.threads, body);
+  auto const patience = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::min<std::chrono::milliseconds>(s.options.timeout, std::chrono::hours(24 * 365)))
+          .count());
+  arith const how(op, s.size);
+  ring_kernel<What, T, Op> const ring{x.device_lanes(), at, pipe, how, called, patience};
+  if constexpr (applies_anywhere<arith>) {
+    std::size_t const row = set.stage_bytes / static_cast<std::size_t>(s.size) / interference * interference;
+    if (x.layout().all_reach() && row >= 16 + sizeof(T)) {
+      std::size_t const whole = at.chunks.count * sizeof(T), chunk = at.chunks.longest() * sizeof(T);
+      device_route const route = set.select.choose(whole_input(What) ? whole : chunk, whole, s.size);
+      shown_call shown{called, {}, {}};
+      // Others look for a whole buffer by its beginning.
+      if (whole_input(What)) shown.input = x.locate_on_device(at.input, whole);
+      if (whole_output(What)) shown.output = x.locate_on_device(at.output, whole);
+      direct_kernel<What, T, Op> const direct{
+          x.device_lanes(),
+          at,
+          route == device_route::one_shot ? kernel_route::one_shot : kernel_route::direct,
+          how,
+          shown,
+          x.window_table(),
+          patience};
+      if (route == device_route::ring)
+        return launch_on_lanes(x, stream, direct_or_ring_kernel<What, T, Op>{direct, ring});
+      return launch_on_lanes(x, stream, direct);
+    }
+  }
+  launch_on_lanes(x, stream, ring);
 }
 
 // A call that the stream drives.

@@ -79,31 +79,68 @@ void all_collectives(Comm& comm, emulated::stream s, std::span<std::byte> memory
   expect(arena.guards_hold(), which + ": wrote beside its buffers");
 }
 
+// In memory from the communicator, which the other ranks reach, or in the device's own.
 template <class Comm>
-void everything(Comm& comm) {
-  constexpr std::size_t counts[] = {0, 1, 2, 3, 7, 64, 1031};
-  auto const memory = comm.template allocate<std::byte>(std::size_t{256} << 10);
-  std::span<std::byte> const room(memory.data(), memory.size());
+void everything(Comm& comm, bool in_reach = true) {
+  constexpr std::size_t bytes = std::size_t{256} << 10;
+  auto const window = comm.template allocate<std::byte>(bytes);
+  std::span<std::byte> const room(in_reach ? window.data() : static_cast<std::byte*>(emulated::allocate(bytes)), bytes);
   stream s;
-  for (std::size_t count : counts) {
+  for (std::size_t count : {0, 1, 2, 3, 7, 64, 1031}) {
     all_collectives<float>(comm, s.get(), room, count, ringlet::sum{}, add);
     all_collectives<ringlet::bfloat16>(comm, s.get(), room, count, ringlet::sum{}, add);
     all_collectives<std::int64_t>(comm, s.get(), room, count, ringlet::maximum{}, larger);
-    all_collectives<std::uint8_t>(comm, s.get(), room, count, ringlet::sum{}, add);
     ringlet::barrier(on(s.get()), comm);
   }
   all_collectives<float>(comm, s.get(), room, 5003, ringlet::sum{}, add);
   ringlet::wait(on(s.get()), comm);
 }
 
+// Settings with which everything but a barrier takes one route.
+auto only(ringlet::device_route route) {
+  auto o = small_device();
+  o.transport.stage_bytes = 1024;
+  o.transport.select.one_shot_bytes = route == ringlet::device_route::one_shot ? 1 << 20 : 0;
+  o.transport.select.staged_bytes = route == ringlet::device_route::ring ? 0 : 1 << 20;
+  return o;
+}
+
+// That a call has left the traces of its route, and no other's.
+template <class Comm>
+void takes(Comm& comm, ringlet::device_route route, bool in_reach) {
+  constexpr std::size_t bytes = 40000;
+  auto const window = comm.template allocate<std::byte>(bytes);
+  std::span<std::byte> const room(in_reach ? window.data() : static_cast<std::byte*>(emulated::allocate(bytes)), bytes);
+  stream s;
+  ringlet::device_lane const before = *comm.transport().device_lanes();
+  all_collectives<float>(comm, s.get(), room, 1000, ringlet::sum{}, add);
+  ringlet::device_lane const after = *comm.transport().device_lanes();
+  bool const far = !in_reach, one_shot = route == ringlet::device_route::one_shot;
+  expect((after.sent != before.sent) == (far && route == ringlet::device_route::ring), "slots were used, or were not");
+  expect((after.shots != before.shots) == (one_shot || (far && route == ringlet::device_route::staged)),
+         "stages were used, or were not");
+}
+
 }  // namespace
 
-TEST_CASE("every collective, by a kernel on a device of each rank") {
+TEST_CASE("every collective by a kernel on a device of each rank, on each route") {
+  using ringlet::device_route;
   for (int n : {1, 2, 3, 4})
-    CHECK(on_devices(n, [](auto& comm) {
-            expect(!comm.transport().stream_driven() && comm.transport().why_through_host().empty(), "another form");
-            everything(comm);
-          }) == 0);
+    for (auto route : {device_route::one_shot, device_route::staged, device_route::ring})
+      for (bool in_reach : {false, true}) {
+        CAPTURE(n);
+        CAPTURE(static_cast<int>(route));
+        CAPTURE(in_reach);
+        CHECK(on_devices(
+                  n,
+                  [&](auto& comm) {
+                    expect(!comm.transport().stream_driven() && comm.transport().why_through_host().empty(),
+                           "another form");
+                    everything(comm, in_reach);
+                    if (n != 1) takes(comm, route, in_reach);
+                  },
+                  only(route)) == 0);
+      }
 }
 
 TEST_CASE("every collective, driven by streams among ranks that share a device") {
@@ -118,20 +155,24 @@ TEST_CASE("every collective, driven by streams among ranks that share a device")
 }
 
 TEST_CASE("every collective, through memory of the host") {
-  auto o = small_device();
-  o.transport.through_host = true;
-  for (bool one_device : {false, true})
-    CHECK(on_devices(
-              2,
-              [](auto& comm) {
-                expect(contains(comm.transport().why_through_host(), "asked for"), "no reason is given");
-                everything(comm);
-              },
-              o, one_device) == 0);
+  for (auto route : {ringlet::device_route::one_shot, ringlet::device_route::ring})
+    for (bool one_device : {false, true}) {
+      auto o = only(route);
+      o.transport.through_host = true;
+      CHECK(on_devices(
+                2,
+                [](auto& comm) {
+                  expect(contains(comm.transport().why_through_host(), "asked for"), "no reason is given");
+                  everything(comm);
+                },
+                o, one_device) == 0);
+    }
 }
 
 TEST_CASE("every collective, among threads of one process") {
   CHECK(on_devices_of_threads(3, [](auto& comm) { everything(comm); }) == 0);
+  CHECK(on_devices_of_threads(
+            3, [](auto& comm) { everything(comm, false); }, only(ringlet::device_route::ring)) == 0);
   CHECK(on_devices_of_threads(
             2, [](auto& comm) { everything(comm); }, small_device(), true) == 0);
 }
@@ -256,9 +297,9 @@ TEST_CASE("abort ends what waits on devices, at all ranks") {
     CHECK(on_devices(
               3,
               [](auto& comm) {
-                auto const a = comm.template allocate<float>(1000);
                 stream s;
                 auto const e = error_of([&] {
+                  auto const a = comm.template allocate<float>(1000);
                   if (comm.rank() != 0) ringlet::all_reduce(on(s.get()), comm, a);
                   if (comm.rank() == 0) comm.abort("enough");
                   ringlet::wait(on(s.get()), comm);

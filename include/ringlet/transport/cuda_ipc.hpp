@@ -37,6 +37,32 @@ enum class device_form : std::uint8_t {
   stream,     ///< the stream waits between small kernels, so that waiting occupies no device
 };
 
+/// How a call on devices goes, where one kernel runs it whole.
+enum class device_route : std::uint8_t {
+  one_shot,  ///< all input goes to the stages, and each rank computes all that it needs
+  staged,  ///< each rank computes its chunk; directly in the others' memory where that is in reach, else by the stages
+  ring,    ///< the same, or else by the ring
+};
+
+/// Which sizes take which route on devices: a pure function of what all ranks know, so that all choose alike. The defaults are
+/// derived, not measured: one shot while sending everything to everyone takes no longer than another meeting of all devices.
+struct device_selection {
+  /// The largest input of a rank, in bytes, times the number of other ranks, that goes in one shot.
+  std::size_t one_shot_bytes = std::size_t{1} << 20;
+  /// The largest whole buffer, in bytes, that goes by the stages when it is out of reach.
+  std::size_t staged_bytes = std::size_t{4} << 20;
+
+  /// @param input bytes of one rank's input; of the longest, where they differ
+  /// @param whole bytes of the whole buffer
+  constexpr device_route choose(std::size_t input, std::size_t whole, int ranks) const {
+    if (input * static_cast<std::size_t>(ranks - 1) <= one_shot_bytes) return device_route::one_shot;
+    return whole <= staged_bytes ? device_route::staged : device_route::ring;
+  }
+  std::string describe() const {
+    return "one_shot_bytes=" + std::to_string(one_shot_bytes) + " staged_bytes=" + std::to_string(staged_bytes);
+  }
+};
+
 /// What ranks of `cuda_ipc` agree on. The same on all of them, but for `host.directory`.
 struct device_settings {
   /// Slices that a queue holds, at least 2.
@@ -45,6 +71,10 @@ struct device_settings {
   std::size_t slot_bytes = std::size_t{256} << 10;
   /// Parallel rings, a block each, 1 to 64.
   std::size_t lanes = 16;
+  /// Memory of a lane, in bytes, by which the others reach what is out of reach otherwise; a multiple of 128, or 0.
+  std::size_t stage_bytes = std::size_t{64} << 10;
+  /// See `device_selection`.
+  device_selection select{};
   /// Threads of a block, a multiple of 32 up to 512.
   unsigned threads = 512;
   /// See `device_form`.
@@ -56,9 +86,9 @@ struct device_settings {
 
   std::string describe() const {
     return "device slots=" + std::to_string(slots) + " slot_bytes=" + std::to_string(slot_bytes) +
-           " lanes=" + std::to_string(lanes) + " threads=" + std::to_string(threads) +
-           " form=" + std::to_string(static_cast<int>(form)) + " through_host=" + std::to_string(through_host) +
-           " host " + host.describe();
+           " lanes=" + std::to_string(lanes) + " stage_bytes=" + std::to_string(stage_bytes) + " " + select.describe() +
+           " threads=" + std::to_string(threads) + " form=" + std::to_string(static_cast<int>(form)) +
+           " through_host=" + std::to_string(through_host) + " host " + host.describe();
   }
   /// @throws error(errc::invalid_argument) naming the value that cannot work
   void check() const {
@@ -69,6 +99,8 @@ struct device_settings {
     if (slot_bytes == 0 || slot_bytes % interference != 0 || slot_bytes > std::size_t{1} << 30)
       refuse("slot_bytes", slot_bytes, "a multiple of 128 up to 1 GiB");
     if (lanes < 1 || lanes > 64) refuse("lanes", lanes, "1 to 64");
+    if (stage_bytes % interference != 0 || stage_bytes > std::size_t{1} << 30)
+      refuse("stage_bytes", stage_bytes, "a multiple of 128 up to 1 GiB, or 0");
     if (threads == 0 || threads % 32 != 0 || threads > 512) refuse("threads", threads, "a multiple of 32 up to 512");
     host.check();
   }
@@ -126,7 +158,14 @@ class cuda_ipc : public shared_memory {
   template <class Exchange>
   std::byte* open_window(std::size_t bytes, Exchange&& positions_of) {
     on_my_device const here(device_);
-    return windows_.open(rank(), bytes, why_through_host_.empty(), positions_of);
+    std::byte* const mine = windows_.open(rank(), bytes, why_through_host_.empty(), positions_of);
+    if (std::uint64_t const number = windows_.latest(); number != 0 && size() <= most_device_peers) {
+      auto const parts = windows_.latest_parts();
+      R::copy(side_.get(), window_table() + (number - 1) * most_device_peers, parts.data(),
+              parts.size() * sizeof parts[0]);
+      R::synchronise(side_.get());
+    }
+    return mine;
   }
   void close_window(std::byte* p) { windows_.close(p); }
 
@@ -139,9 +178,15 @@ class cuda_ipc : public shared_memory {
   device_lane first_lane() const { return view(0); }
   /// How many blocks of the step that is running have come to its end; 0 between steps.
   std::uint32_t* blocks_arrived() const { return reinterpret_cast<std::uint32_t*>(segment(rank()) + layout_.bytes()); }
+  /// Where memory of this rank's device lies, for the other ranks' devices: in which window of `communicator::allocate`, if any.
+  position locate_on_device(void const* p, std::size_t bytes) const { return windows_.locate(p, bytes); }
+  /// In memory of the device: where its windows' parts are, `most_device_peers` addresses for each.
+  std::byte** window_table() const {
+    return reinterpret_cast<std::byte**>(segment(rank()) + layout_.bytes() + interference);
+  }
   /// One byte a rank, for barriers.
   std::uint8_t* barrier_cells() const {
-    return reinterpret_cast<std::uint8_t*>(segment(rank()) + layout_.bytes() + interference);
+    return reinterpret_cast<std::uint8_t*>(window_table() + device_windows<R>::most * most_device_peers);
   }
   /// Runs `launches()`, which puts a call into a stream, after the calls before it, whatever streams those were put into.
   template <class F>
@@ -234,13 +279,15 @@ class cuda_ipc : public shared_memory {
     l.ranks = size;
     l.lanes = stream_driven ? 1 : static_cast<unsigned>(s.lanes);
     l.slots = s.slots;
+    l.stage_bytes = s.stage_bytes;
     l.slot_bytes = stream_driven ? s.slot_bytes * s.lanes : s.slot_bytes;
     return l;
   }
-  // Bytes of a segment, whichever form it will be: the layout, and behind it a counter and the cells of barriers.
+  // Bytes of a segment, whichever form it will be: the layout, and behind it a counter, windows and the cells of barriers.
   std::size_t segment_size() const {
     return std::max(layout_for(settings_, size(), false).bytes(), layout_for(settings_, size(), true).bytes()) +
-           interference + static_cast<std::size_t>(size());
+           interference + device_windows<R>::most * most_device_peers * sizeof(std::byte*) +
+           static_cast<std::size_t>(size());
   }
   device_lane view(unsigned lane) const {
     std::vector<std::byte*> all;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ringlet/error.hpp"
+#include "ringlet/mapped_peers.hpp"
 #include "ringlet/transport/device_memory.hpp"
 #include "ringlet/transport/device_runtime.hpp"
 
@@ -19,6 +20,9 @@ namespace ringlet {
 template <device_runtime R>
 class device_windows {
  public:
+  /// How many windows have numbers at a time: those that do can be named to other ranks.
+  static constexpr std::size_t most = 64;
+
   /// Opens a window; a collective.
   /// @param bytes the same on all ranks
   /// @param reach whether ranks reach each other's parts
@@ -31,7 +35,7 @@ class device_windows {
     own.oldest = next_;
     for (auto const& w : windows_)
       if (!w.closed) own.oldest = std::min(own.oldest, w.id);
-    window w{next_++, false, {}, {}};
+    window w{next_++, bytes, false, 0, {}, {}};
     std::string lacks;
     try {
       w.own = device_memory<R>::allocate(bytes);
@@ -62,8 +66,26 @@ class device_windows {
             errc::out_of_memory,
             !lacks.empty() ? lacks : detail::words("rank %zu could not share %zu bytes: see what it says", r, bytes),
             static_cast<int>(r));
+    if (reach) w.number = free_number();  // the same on all ranks, which open and forget windows together
     windows_.push_back(std::move(w));
     return windows_.back().own.data();
+  }
+  /// Where some memory of this rank's lies, for others to find it: windows have numbers from 1, and 0 is none.
+  position locate(void const* p, std::size_t bytes) const {
+    auto const* const at = static_cast<std::byte const*>(p);
+    for (auto const& w : windows_) {
+      std::byte const* const begin = w.own.data();
+      if (!w.closed && w.number != 0 && at >= begin && at + bytes <= begin + w.bytes)
+        return {w.number, static_cast<std::uint64_t>(at - begin)};
+    }
+    return {};
+  }
+  /// The window that was opened last: its number, and its parts by rank as this rank's device sees them.
+  std::uint64_t latest() const { return windows_.back().number; }
+  std::vector<std::byte*> latest_parts() const {
+    std::vector<std::byte*> parts;
+    for (auto const& p : windows_.back().peers) parts.push_back(p.data());
+    return parts;
   }
   /// This rank needs its part no more. Not a collective; only between calls.
   void close(std::byte* part) {
@@ -89,10 +111,18 @@ class device_windows {
   };
   struct window {
     std::uint64_t id;
+    std::size_t bytes;
     bool closed;  // by this rank
+    std::uint64_t number;
     device_memory<R> own;
     std::vector<device_memory<R>> peers;  // by rank
   };
+
+  std::uint64_t free_number() const {
+    for (std::uint64_t n = 1; n <= most; ++n)
+      if (std::none_of(windows_.begin(), windows_.end(), [&](window const& w) { return w.number == n; })) return n;
+    return 0;
+  }
 
   std::vector<window> windows_;
   std::uint64_t next_ = 1;
