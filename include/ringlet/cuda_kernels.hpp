@@ -65,7 +65,7 @@ class device_link {
 // What only the leader of a block does.
 struct lane_failed {
   device_lane const* lane;
-  RINGLET_HD bool operator()() const { return lane->failed != 0; }
+  RINGLET_HD bool operator()() const { return lane->failed.acquire() != 0; }
 };
 
 // How far an operation was when the leader last looked, when that was, and which of the two things that it may wait for
@@ -108,7 +108,7 @@ struct await_more {
 RINGLET_HD inline bool give_up(device_lane& lane, kernel_fault why, int peer, int step) {
   std::uint64_t const told = lane.stop->is.acquire();
   std::uint64_t const teller = told != 0 ? told : static_cast<std::uint64_t>(lane.rank) + 1;
-  lane.failed = 1;
+  lane.failed.release(1);
   lane.report->said.release(kernel_report::verdict{why, peer >= 0 ? peer : static_cast<int>(told) - 1, step}.pack());
   lane.stop->is.release(teller);
   lane.next_stop->is.release(teller);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <string>
 #include <thread>
 #include <type_traits>
 
@@ -14,6 +15,7 @@
 #include "ringlet/communicator.hpp"
 #include "ringlet/cuda_kernels.hpp"
 #include "ringlet/direct_kernel.hpp"
+#include "ringlet/line_kernel.hpp"
 #include "ringlet/operation.hpp"
 #include "ringlet/reduction.hpp"
 #include "ringlet/schedule.hpp"
@@ -49,15 +51,16 @@ void tell_report(session<X>& s) {
   auto const [report, rank] = s.wires.report();
   if (report == nullptr) return;
   auto const said = kernel_report::verdict::unpack(report->said.acquire());
-  int const previous = (rank + s.size - 1) % s.size;
   if (said.why == kernel_fault::differs)
-    s.fail(fault(errc::mismatch, previous, "rank %d called something else than rank %d, which called %s", rank,
-                 previous, describe(report->theirs).c_str()));
+    s.fail(fault(errc::mismatch, said.peer, "rank %d called something else than rank %d%s%s", rank, said.peer,
+                 report->theirs.element != 0 ? ", which called " : "",
+                 report->theirs.element != 0 ? describe(report->theirs).c_str() : ""));
   else
-    s.fail(fault(errc::timed_out, -1,
-                 "rank %d's device waited %lld ms in step %d for its peers: see what keeps them, or raise "
-                 "connect_options::timeout",
-                 rank, static_cast<long long>(s.options.timeout.count()), said.step));
+    s.fail(fault(
+        errc::timed_out, said.peer,
+        "rank %d's device waited %lld ms in step %d for %s%s: see what keeps it, or raise connect_options::timeout",
+        rank, static_cast<long long>(s.options.timeout.count()), said.step, said.peer < 0 ? "its peers" : "rank ",
+        said.peer < 0 ? "" : std::to_string(said.peer).c_str()));
 }
 
 // Loads a kernel on the rank's device, and sees that all its blocks fit there, before any is started.
@@ -106,7 +109,14 @@ void by_kernel(session<cuda_ipc<R>>& s, typename R::stream stream, buffers<T> at
     std::size_t const row = set.stage_bytes / static_cast<std::size_t>(s.size) / interference * interference;
     if (x.layout().all_reach() && row >= 16 + sizeof(T)) {
       std::size_t const whole = at.chunks.count * sizeof(T), chunk = at.chunks.longest() * sizeof(T);
-      device_route const route = set.select.choose(whole_input(What) ? whole : chunk, whole, s.size);
+      constexpr bool has_lines = sizeof(T) <= 8 && (sizeof(T) & (sizeof(T) - 1)) == 0;
+      bool fit = false;
+      if constexpr (has_lines)
+        fit = line_kernel<What, T, Op>::lines(at.chunks, static_cast<unsigned>(set.lanes)) <= set.line_count;
+      device_route const route = set.select.choose(whole_input(What) ? whole : chunk, whole, s.size, fit);
+      if constexpr (has_lines)
+        if (route == device_route::lines)
+          return launch_on_lanes(x, stream, line_kernel<What, T, Op>{x.device_lanes(), at, how, called, patience});
       shown_call shown{called, {}, {}};
       // Others look for a whole buffer by its beginning.
       if (whole_input(What)) shown.input = x.locate_on_device(at.input, whole);

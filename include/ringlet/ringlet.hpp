@@ -73,6 +73,7 @@
 //   ringlet/emulated_kernel.hpp
 //   ringlet/cuda_kernels.hpp
 //   ringlet/direct_kernel.hpp
+//   ringlet/line_kernel.hpp
 //   ringlet/cuda.hpp
 // Ranks with a GPU each, or one among them, on one machine; collectives in streams; the same without a GPU:
 //   ringlet/transport/device_runtime.hpp

@@ -57,6 +57,7 @@ struct step_kernel {
   word* credit;  ///< the previous rank's, to be set to `received`; null where nothing was received
   std::uint64_t received;
   call called;
+  int previous;           ///< the previous rank
   call* announces;        ///< where to say what this rank called; null: nowhere
   call const* announced;  ///< what the previous rank says that it called; null: nothing
   lone_word* stop;        ///< not 0 once this rank is to give up: then nothing is done
@@ -84,7 +85,7 @@ struct step_kernel {
       if (self->stop->is.acquire() != 0 || self->report->said.acquire() != 0) return false;
       if (self->announced == nullptr || *self->announced == self->called) return true;
       self->report->theirs = *self->announced;
-      self->report->said.release(kernel_report::verdict{kernel_fault::differs, -1, 0}.pack());
+      self->report->said.release(kernel_report::verdict{kernel_fault::differs, self->previous, 0}.pack());
       return false;
     }
   };
@@ -183,6 +184,7 @@ class stream_steps {
         sent_(sent),
         received_(received),
         called_(called),
+        previous_((lane.rank + lane.size - 1) % lane.size),
         stop_(lane.stop),
         report_(lane.report),
         arrived_(arrived),
@@ -199,8 +201,8 @@ class stream_steps {
                typename Arithmetic::wire const* got, typename Arithmetic::element const* own, std::size_t count,
                Arithmetic const& how, bool last) {
     flush();
-    pending_.emplace(body{out, result, got, own, count, how, last, nullptr, 0, nullptr, 0, called_, nullptr, nullptr,
-                          stop_, report_, arrived_});
+    pending_.emplace(body{out, result, got, own, count, how, last, nullptr, 0, nullptr, 0, called_, previous_, nullptr,
+                          nullptr, stop_, report_, arrived_});
   }
 
  private:
@@ -219,6 +221,7 @@ class stream_steps {
   slot_ring<> next_, prev_;
   std::uint64_t &sent_, &received_;
   call called_;
+  int previous_;
   lone_word* stop_;
   kernel_report* report_;
   std::uint32_t* arrived_;

@@ -45,7 +45,7 @@ void check_rings(Op op, int size, unsigned lanes, std::uint64_t seed, unsigned t
       by_the_host(expected, op);
       run(seed, threads, rings(all, got, op), lanes);
       for (int r = 0; r < size; ++r)
-        for (unsigned i = 0; i < lanes; ++i) REQUIRE(all.lane(r, i)->failed == 0);
+        for (unsigned i = 0; i < lanes; ++i) REQUIRE(all.lane(r, i)->failed.acquire() == 0);
       REQUIRE(got == expected);
     }
 }
@@ -88,7 +88,7 @@ TEST_CASE("a rank that does not come lets the others' kernels end, and their rep
   int timed_out = 0;
   for (int r = 0; r < 2; ++r) {
     auto const said = kernel_report::verdict::unpack(all.lane(r)->report->said.acquire());
-    CHECK(all.lane(r)->failed != 0);
+    CHECK(all.lane(r)->failed.acquire() != 0);
     CHECK(all.lane(r)->stop->is.acquire() != 0);
     if (said.why == kernel_fault::timed_out)
       ++timed_out;

@@ -57,7 +57,7 @@ void check_routes(Op op, int size, unsigned lanes, std::uint64_t seed, unsigned 
           world<What, T> got(size, count, in_place, apart);
           run(seed, threads, bodies_of(all, got, route, op), lanes);
           for (int r = 0; r < size; ++r)
-            for (unsigned i = 0; i < lanes; ++i) REQUIRE(all.lane(r, i)->failed == 0);
+            for (unsigned i = 0; i < lanes; ++i) REQUIRE(all.lane(r, i)->failed.acquire() == 0);
           REQUIRE(got == expected);
         }
       }

@@ -100,6 +100,7 @@ void everything(Comm& comm, bool in_reach = true) {
 auto only(ringlet::device_route route) {
   auto o = small_device();
   o.transport.stage_bytes = 1024;
+  o.transport.select.line_bytes = route == ringlet::device_route::lines ? 1 << 20 : 0;
   o.transport.select.one_shot_bytes = route == ringlet::device_route::one_shot ? 1 << 20 : 0;
   o.transport.select.staged_bytes = route == ringlet::device_route::ring ? 0 : 1 << 20;
   return o;
@@ -119,6 +120,7 @@ void takes(Comm& comm, ringlet::device_route route, bool in_reach) {
   expect((after.sent != before.sent) == (far && route == ringlet::device_route::ring), "slots were used, or were not");
   expect((after.shots != before.shots) == (one_shot || (far && route == ringlet::device_route::staged)),
          "stages were used, or were not");
+  expect((after.letters != before.letters) == (route == ringlet::device_route::lines), "lines were used, or were not");
 }
 
 }  // namespace
@@ -126,7 +128,7 @@ void takes(Comm& comm, ringlet::device_route route, bool in_reach) {
 TEST_CASE("every collective by a kernel on a device of each rank, on each route") {
   using ringlet::device_route;
   for (int n : {1, 2, 3, 4})
-    for (auto route : {device_route::one_shot, device_route::staged, device_route::ring})
+    for (auto route : {device_route::lines, device_route::one_shot, device_route::staged, device_route::ring})
       for (bool in_reach : {false, true}) {
         CAPTURE(n);
         CAPTURE(static_cast<int>(route));
@@ -263,7 +265,7 @@ TEST_CASE("ranks that call different things find out, and say what") {
                   ringlet::all_reduce(on(s.get()), comm, some);
                   ringlet::wait(on(s.get()), comm);
                 });
-                expect(e, errc::mismatch, "all_reduce of");
+                expect(e, errc::mismatch, "called something else than rank");
                 expect(error_of([&] { ringlet::all_reduce(on(s.get()), comm, a); }), errc::not_connected);
               },
               small_device(), one_device) == 0);

@@ -85,7 +85,7 @@ TEST_CASE("a step's flags are posted once, by the last of its blocks, whatever i
     called.count = count;
     step_kernel<arith> const body{out.data(), nullptr, got.data(), own.data(), count,   arith(sum{}, 2),
                                   false,      &filled, 5,          &credit,    7,       called,
-                                  &said,      nullptr, &stop,      &report,    &arrived};
+                                  1,          &said,   nullptr,    &stop,      &report, &arrived};
     run_on_fibres(3, 33, count + 1, body);
     CHECK(filled.acquire() == 5);
     CHECK(credit.acquire() == 7);

@@ -44,10 +44,42 @@ struct alignas(interference) kernel_report {
   };
 };
 
-/// 8 bytes of data and, beside each half of them, a number that says whether it has come: each half is stored whole, so no
-/// flag, no order and no barrier is needed to send it.
+/// 8 bytes of data and, beside each half of them, a number that says whether it has come. Each half is stored whole, so no flag,
+/// no order and no barrier is needed to send it.
 struct alignas(16) flagged_line {
   std::uint64_t half[2];  ///< data in the lower 32 bits, the number in the upper ones
+
+  RINGLET_HD static constexpr flagged_line make(std::uint64_t data, std::uint32_t number) {
+    std::uint64_t const flag = static_cast<std::uint64_t>(number) << 32;
+    return {{(data & 0xffffffff) | flag, data >> 32 | flag}};
+  }
+  /// Whether both halves bear the number.
+  RINGLET_HD constexpr bool has(std::uint32_t number) const {
+    return half[0] >> 32 == number && half[1] >> 32 == number;
+  }
+  RINGLET_HD constexpr std::uint64_t data() const { return (half[0] & 0xffffffff) | half[1] << 32; }
+
+  /// What is there now; each half is whole.
+  RINGLET_HD flagged_line load() const {
+    flagged_line now;
+#if defined(__CUDA_ARCH__)
+    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(now.half[0]), "=l"(now.half[1])
+                 : "l"(this)
+                 : "memory");
+#else
+    for (int i = 0; i < 2; ++i) now.half[i] = __atomic_load_n(&half[i], __ATOMIC_RELAXED);
+#endif
+    return now;
+  }
+  RINGLET_HD void store(flagged_line line) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(this), "l"(line.half[0]), "l"(line.half[1])
+                 : "memory");
+#else
+    for (int i = 0; i < 2; ++i) __atomic_store_n(&half[i], line.half[i], __ATOMIC_RELAXED);
+#endif
+  }
 };
 
 /// A word that has its cache lines for itself.
@@ -101,7 +133,7 @@ struct alignas(interference) device_lane {
   std::uint64_t meetings = 0;            ///< of this block with those of the others
   std::uint64_t shots = 0;               ///< uses of the stage
   std::uint64_t letters = 0;             ///< uses of the lines
-  std::uint64_t failed = 0;              ///< not 0: whatever is started here ends at once
+  word failed{};                         ///< not 0: whatever is started here ends at once
 };
 
 /// Where everything lies in a segment, a block of device memory that a rank shares with the others. The same on all ranks. A
