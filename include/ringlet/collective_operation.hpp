@@ -114,6 +114,29 @@ struct given {
   if (g.wire > slot_bytes) refuse(words("an element of %zu bytes is larger than a slot of %zu", g.wire, slot_bytes));
 }
 
+// What all operations of a type call.
+template <collective What, class T, class Op>
+inline constexpr call prototype = [] {
+  using arith = arithmetic<T, Op>;
+  call c{.element = element_id<T>, .what = What};
+  auto append = [](char* to, std::size_t size, char const* from) {
+    std::size_t n = 0;
+    while (to[n] != 0) ++n;
+    for (; n + 1 < size && *from != 0; ++n, ++from) to[n] = *from;  // as much as fits
+  };
+  append(c.element_name, sizeof c.element_name, element_name<T>);
+  if constexpr (!arith::keeps || !std::is_same_v<typename arith::wire, T>) {
+    c.reduction = reduction_id<Op>;
+    using policies = detail::policies<Op>;
+    auto also = [&](char const* text) { append(c.reduction_name, sizeof c.reduction_name, text); };
+    also(operation_name<Op>);
+    if constexpr (!std::is_void_v<typename policies::accumulator>)
+      also(" in "), also(element_name<typename policies::accumulator>);
+    if constexpr (!std::is_void_v<typename policies::wire>) also(" as "), also(element_name<typename policies::wire>);
+  }
+  return c;
+}();
+
 // Throws what an operation failed by.
 [[noreturn, gnu::noinline]] inline void raise(bool gone, fault const* why, int step, int lane) {
   if (gone) throw error(errc::not_connected, "the communicator of this operation is gone");
@@ -150,7 +173,7 @@ class collective_operation : detail::started {
       : session_(&s),
         at_{input, output, {whole_input(What) ? input_count : output_count, static_cast<std::size_t>(s.size)}},
         how_(op, s.size),
-        call_(prototype),
+        call_(detail::prototype<What, T, Op>),
         direct_(among_mapped_peers()) {
     detail::check({input, input_count, output, output_count, sizeof(T), alignof(T), sizeof(typename arith::wire), What},
                   at_.chunks, static_cast<std::size_t>(s.rank), s.wires.slot_bytes());
@@ -192,27 +215,6 @@ class collective_operation : detail::started {
   }
 
  private:
-  // What all operations of this type call.
-  static constexpr call prototype = [] {
-    call c{.element = element_id<T>, .what = What};
-    auto append = [](char* to, std::size_t size, char const* from) {
-      std::size_t n = 0;
-      while (to[n] != 0) ++n;
-      for (; n + 1 < size && *from != 0; ++n, ++from) to[n] = *from;  // as much as fits
-    };
-    append(c.element_name, sizeof c.element_name, element_name<T>);
-    if constexpr (!arith::keeps || !std::is_same_v<typename arith::wire, T>) {
-      c.reduction = reduction_id<Op>;
-      using policies = detail::policies<Op>;
-      auto also = [&](char const* text) { append(c.reduction_name, sizeof c.reduction_name, text); };
-      also(operation_name<Op>);
-      if constexpr (!std::is_void_v<typename policies::accumulator>)
-        also(" in "), also(element_name<typename policies::accumulator>);
-      if constexpr (!std::is_void_v<typename policies::wire>) also(" as "), also(element_name<typename policies::wire>);
-    }
-    return c;
-  }();
-
   direct among_mapped_peers() {
     if constexpr (mapped)
       return direct(session_->wires, at_, how_, call_, session_->options.select);

@@ -157,13 +157,16 @@ class session {
     reason();
   }
 
-  // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the fault
-  // itself, as `wait` would, for a fault may come just before or just after the start.
-  [[gnu::noinline]] void start(started& op) {  // code for each transport, not for each operation
-    if (failed()) {                            // asked once: the answer may change
-      if (!std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
-      throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
-    }
+  // Throws when the communicator is finished: first the fault itself, as `wait` would, for a fault may come just before or
+  // just after the start.
+  [[gnu::noinline]] void check() {  // code for each transport, not for each operation
+    if (!failed()) return;          // asked once: the answer may change
+    if (!std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
+    throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
+  }
+  // Takes an operation into the order. Throws, before anything is sent, as `check` does.
+  [[gnu::noinline]] void start(started& op) {
+    check();
     op.sequence = ++started_;
     (last_ == nullptr ? first_ : last_->next) = &op;
     last_ = &op;
@@ -191,6 +194,7 @@ class session {
   }
   // The fault by which an operation has failed. When it is given, nobody touches this rank's buffers any more.
   [[gnu::noinline]] std::unique_ptr<fault> reason() noexcept {
+    fault_is_known_ = true;
     fault const& first = *wires.told();
     wires.tell(fault(first));  // not everyone may have been told
     if constexpr (requires { wires.settle(); }) wires.settle();

@@ -76,7 +76,7 @@ struct leaders_own {
   // How far the operation was when the leader last looked, when that was, and which of the two things that it may wait for
   // were there: a slice to take, room for one to send.
   std::size_t moves = 0;
-  std::uint64_t since = nanoseconds();
+  std::uint64_t since = device_clock();
   bool slice = false, room = false;
 
   RINGLET_HD explicit leaders_own(device_lane const& lane) : link(lane) {}
@@ -106,7 +106,7 @@ struct await_more {
   RINGLET_HD bool operator()() const {
     if (own->moves != run->moves()) {
       own->moves = run->moves();
-      own->since = nanoseconds();
+      own->since = device_clock();
       own->slice = own->room = false;
     }
     placement const any{0, 0, false};
@@ -117,7 +117,7 @@ struct await_more {
       own->slice = slice;
       own->room = room;
       if (more || own->link.broken()) return true;
-      if (nanoseconds() - own->since > patience) return false;
+      if (device_clock() - own->since > patience) return false;
       worker->pause(k);
     }
   }

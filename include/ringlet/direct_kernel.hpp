@@ -40,7 +40,7 @@ class gathering {
       if (show != nullptr) its.shown = *show;
       its.published.release(number_);
     }
-    std::uint64_t const since = nanoseconds();
+    std::uint64_t const since = device_clock();
     for (int peer = first; peer < lane_->size; peer += step) await(board(lane_->rank, peer).published, since);
     worker_->sync();  // each member has waited for some
     return worker_->leader(all_came{this, show});
@@ -56,7 +56,7 @@ class gathering {
   }
   RINGLET_HD void await(word const& published, std::uint64_t since) const {
     for (unsigned k = 0; published.acquire() != number_; ++k) {
-      if (lane_->stop->is.acquire() != 0 || nanoseconds() - since > patience_) return;  // the leader will see it
+      if (lane_->stop->is.acquire() != 0 || device_clock() - since > patience_) return;  // the leader will see it
       worker_->pause(k);
     }
   }
@@ -172,6 +172,13 @@ struct direct_kernel {
     device_lane& lane = lanes[block];
     if (!worker.leader(detail::lane_failed{&lane})) run<W>(*this, worker, lane, block, blocks).all();
   }
+  /// The route `direct` and no other: false where not all memory is in reach. Then nothing was done, but all have met.
+  RINGLET_ANY_EXEC
+  template <kernel_worker W>
+  RINGLET_HD bool try_direct(W const& worker, unsigned block, unsigned blocks) const {
+    device_lane& lane = lanes[block];
+    return worker.leader(detail::lane_failed{&lane}) || run<W>(*this, worker, lane, block, blocks).template all<true>();
+  }
 
  private:
   // One launch of one block.
@@ -190,24 +197,26 @@ struct direct_kernel {
           gathering_(worker, lane, body.patience) {}
 
     // Put, meet, compute; where each rank computes its own chunk only, meet again and collect. One loop, in which each of these
-    // stands once: kernels are large enough.
-    RINGLET_HD void all() {
+    // stands once: kernels are large enough. `OnlyDirect`: false where not all memory is in reach.
+    template <bool OnlyDirect = false>
+    RINGLET_HD bool all() {
       bool const twice = What == collective::all_reduce && body_->route != kernel_route::one_shot;
       std::size_t const longest = partition{body_->at.chunks.longest(), blocks_}.length(block_);
-      enum { ask, put, collect, leave } next = body_->route == kernel_route::direct ? ask : put;
+      enum { ask, put, collect, leave } next = OnlyDirect || body_->route == kernel_route::direct ? ask : put;
       std::size_t first = 0;
       for (shown_call const* show = &body_->mine;; show = nullptr) {
-        if (next == put) put_input(first);
-        if (!gathering_.meet(show)) return;
+        if (!OnlyDirect && next == put) put_input(first);
+        if (!gathering_.meet(show)) return true;
         if (next == leave) break;
         bool const direct = next == ask && in_reach();
         if (next == ask && !direct) {
+          if constexpr (OnlyDirect) return false;
           next = put;
           continue;
         }
-        if (What == collective::all_gather ? direct : next != collect) compute(first, direct);
-        if (direct || (twice && next == put)) {
-          next = direct ? leave : collect;
+        if (What == collective::all_gather ? direct : next != collect) compute(first, OnlyDirect || direct);
+        if (OnlyDirect || direct || (twice && next == put)) {
+          next = OnlyDirect || direct ? leave : collect;
           continue;
         }
         if (What == collective::all_gather || next == collect) collect_results(first);
@@ -216,6 +225,7 @@ struct direct_kernel {
         if ((first += row_) >= longest) break;
       }
       worker_->leader(keep_count{lane_, shots_});
+      return true;
     }
 
    private:
@@ -373,6 +383,22 @@ struct direct_kernel {
     std::size_t row_bytes_, row_;
     detail::gathering<W> gathering_;
   };
+};
+
+/// A collective on large buffers, as a kernel body: directly in the others' memory where all of it is in reach, else by the ring.
+/// @tparam What the collective
+/// @tparam T the element
+/// @tparam Op the operator; as for `direct_kernel`
+template <collective What, class T, class Op>
+struct direct_or_ring_kernel {
+  direct_kernel<What, T, Op> direct;
+  ring_kernel<What, T, Op> ring;
+
+  RINGLET_ANY_EXEC
+  template <kernel_worker W>
+  RINGLET_HD void operator()(W const& worker, unsigned block, unsigned blocks) const {
+    if (!direct.try_direct(worker, block, blocks)) ring(worker, block, blocks);
+  }
 };
 
 }  // namespace ringlet

@@ -61,7 +61,7 @@ concept kernel_body = std::is_trivially_copyable_v<B> &&
 };
 
 /// The time in nanoseconds since some moment: for measuring how long a wait has taken, on this device or on this host.
-RINGLET_HD inline std::uint64_t nanoseconds() {
+RINGLET_HD inline std::uint64_t device_clock() {
 #if defined(__CUDA_ARCH__)
   std::uint64_t now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));

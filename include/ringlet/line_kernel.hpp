@@ -136,7 +136,7 @@ struct line_kernel {
       flagged_line const& its = line(lane.rank, from, i + 1);
       flagged_line now = its.load();
       for (unsigned k = 0; !now.has(flag()); now = its.load(), ++k) {
-        if (lane.stop->is.acquire() != 0 || nanoseconds() - since > body.patience) {
+        if (lane.stop->is.acquire() != 0 || device_clock() - since > body.patience) {
           lane.failed.release(1);
           break;
         }
@@ -145,7 +145,7 @@ struct line_kernel {
       return __builtin_bit_cast(pack, now.data());
     }
     RINGLET_HD void compute() const {
-      std::uint64_t const since = nanoseconds();
+      std::uint64_t const since = device_clock();
       for (std::size_t i = worker.rank(); i < count(); i += worker.size()) {
         spot const s = find(i);
         if (s.count == 0 || (What == collective::reduce_scatter && s.chunk != lane.rank)) continue;
@@ -180,13 +180,13 @@ struct line_kernel {
     run<W> const* now;
     device_lane* lane;
     RINGLET_HD bool operator()() const {
-      std::uint64_t const since = nanoseconds();
+      std::uint64_t const since = device_clock();
       for (int peer = 0; peer < lane->size; ++peer) {
         if (peer == lane->rank) continue;
         flagged_line const& head = now->line(lane->rank, peer, 0);
         for (unsigned k = 0; !head.load().has(now->flag()); ++k) {
           if (lane->stop->is.acquire() != 0) return detail::give_up(*lane, kernel_fault::stopped, -1, 0);
-          if (lane->failed.acquire() != 0 || nanoseconds() - since > now->body.patience)
+          if (lane->failed.acquire() != 0 || device_clock() - since > now->body.patience)
             return detail::give_up(*lane, kernel_fault::timed_out, peer, 0);
           now->worker.pause(k);
         }

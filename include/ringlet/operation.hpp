@@ -102,6 +102,7 @@ class ring_operation {
   /// The step at which it stands.
   RINGLET_HD constexpr int step_reached() const { return step_; }
   /// After `failed`: what the previous rank called, if that was something else; otherwise null.
+  RINGLET_ANY_EXEC
   RINGLET_HD constexpr call const* disagreement() const {
     if constexpr (announcing_link<Link>)
       if (differs_) return &link_->prev().announced();
@@ -118,6 +119,7 @@ class ring_operation {
   // What only the worker's leader does. Named functors: a block of threads runs them on one and tells all.
   struct post {
     ring_operation* self;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr bool operator()() const {
       // Only a whole output can be landed in; offsets in placements count from its start.
       if constexpr (landing_link<Link, wire> && std::is_same_v<element, wire>)
@@ -128,15 +130,18 @@ class ring_operation {
   };
   struct drained {
     Link* link;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr bool operator()() const { return link->next().drained(); }
   };
   struct hopeless {
     ring_operation* self;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr bool operator()() const { return self->differs_ || self->link_->broken(); }
   };
   struct peek {
     ring_operation* self;
     placement where;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr slice<wire> operator()() const {
       auto& prev = self->link_->prev();
       slice<wire> const got = prev.template try_peek<wire>(where);
@@ -151,6 +156,7 @@ class ring_operation {
   struct acquire {
     ring_operation* self;
     placement where;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr slice<wire> operator()() const {
       return self->link_->next().template try_acquire<wire>(where);
     }
@@ -159,6 +165,7 @@ class ring_operation {
     ring_operation* self;
     element const* from;
     placement where;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr bool operator()() const {
       self->announce();
       if constexpr (zero_copy()) return self->link_->next().try_put(slice<wire const>{from, where.count}, where);
@@ -168,6 +175,7 @@ class ring_operation {
   struct finish {
     ring_operation* self;
     bool commit, release;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr bool operator()() const {
       if (commit) {
         self->announce();
@@ -178,6 +186,7 @@ class ring_operation {
     }
   };
 
+  RINGLET_ANY_EXEC
   RINGLET_HD constexpr void announce() {
     if constexpr (announcing_link<Link>)
       if (called_ != nullptr && !sent_) link_->next().announce(*called_);
@@ -209,6 +218,7 @@ class ring_operation {
   }
 
   // One slice: the transaction.
+  RINGLET_ANY_EXEC
   RINGLET_HD constexpr bool advance(step s) {
     auto const chunk = static_cast<std::size_t>(s.chunk);
     partition const shares{at_.chunks.length(chunk), at_.lanes};
