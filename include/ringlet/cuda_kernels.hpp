@@ -110,6 +110,7 @@ struct await_more {
       own->slice = own->room = false;
     }
     placement const any{0, 0, false};
+    RINGLET_NO_UNROLL
     for (unsigned k = 0;; ++k) {
       bool const slice = static_cast<bool>(own->link.prev().template try_peek<std::byte>(any));
       bool const room = static_cast<bool>(own->link.next().template try_acquire<std::byte>(any));
