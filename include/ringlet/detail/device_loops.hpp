@@ -23,10 +23,10 @@
 namespace ringlet::detail {
 
 // Packs that a thread has under way, whatever they are operands of: 512 threads with 4 are 32 KiB a block, as much as a
-// device's memory or the link to a peer delivers in the time that a load takes. Ringlet's own small types take more
-// registers to convert than CUDA's, and get fewer.
+// device's memory or the link to a peer delivers in the time that a load takes. Small types, calculated with as floats, take
+// more registers and get fewer, ringlet's own ones even fewer than CUDA's, which hardware converts.
 template <class T>
-inline constexpr std::size_t packs_at_once = 4;
+inline constexpr std::size_t packs_at_once = sizeof(T) == 2 ? 3 : 4;
 template <int ExponentBits, int MantissaBits, bool Infinite>
 inline constexpr std::size_t packs_at_once<small_float<ExponentBits, MantissaBits, Infinite>> =
     ExponentBits + MantissaBits == 15 ? 2 : 1;
