@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "ringlet/call.hpp"
 #include "ringlet/config.hpp"
@@ -32,7 +33,7 @@ RINGLET_HD slice<T> aligned_like(slice<T> at, placement where) {
   return at;
 }
 
-// The link of a lane, for as long as one launch. Only the leader's copy is ever used.
+// The link of a lane, for as long as one launch. Only the leader of the block uses it.
 class device_link {
  public:
   struct sender : slot_ring<>::sender {
@@ -68,12 +69,28 @@ struct lane_failed {
   RINGLET_HD bool operator()() const { return lane->failed.acquire() != 0; }
 };
 
-// How far an operation was when the leader last looked, when that was, and which of the two things that it may wait for
-// were there: a slice to take, room for one to send.
-struct watch {
-  std::size_t moves;
-  std::uint64_t since;
+// What the leader of a block has for itself. It lies in what the block has in common, since there it takes the other members
+// no registers.
+struct leaders_own {
+  device_link link;
+  // How far the operation was when the leader last looked, when that was, and which of the two things that it may wait for
+  // were there: a slice to take, room for one to send.
+  std::size_t moves = 0;
+  std::uint64_t since = device_clock();
   bool slice = false, room = false;
+
+  RINGLET_HD explicit leaders_own(device_lane const& lane) : link(lane) {}
+};
+static_assert(sizeof(leaders_own) <= common_bytes);
+
+// False when the lane has failed before.
+struct begin_lane {
+  device_lane const* lane;
+  void* place;
+  RINGLET_HD bool operator()() const {
+    ::new (place) leaders_own(*lane);
+    return lane->failed.acquire() == 0;
+  }
 };
 
 // After a poll in vain: waits until there is more than before. False when that has taken too long. The whole block waits
@@ -81,23 +98,26 @@ struct watch {
 template <class Operation, class W>
 struct await_more {
   Operation const* run;
-  device_link* link;
+  leaders_own* own;
   W const* worker;
-  watch* seen;
   std::uint64_t patience;
 
   RINGLET_ANY_EXEC
   RINGLET_HD bool operator()() const {
-    if (seen->moves != run->moves()) *seen = {run->moves(), device_clock()};
+    if (own->moves != run->moves()) {
+      own->moves = run->moves();
+      own->since = device_clock();
+      own->slice = own->room = false;
+    }
     placement const any{0, 0, false};
     for (unsigned k = 0;; ++k) {
-      bool const slice = static_cast<bool>(link->prev().template try_peek<std::byte>(any));
-      bool const room = static_cast<bool>(link->next().template try_acquire<std::byte>(any));
-      bool const more = (slice && !seen->slice) || (room && !seen->room);
-      seen->slice = slice;
-      seen->room = room;
-      if (more || link->broken()) return true;
-      if (device_clock() - seen->since > patience) return false;
+      bool const slice = static_cast<bool>(own->link.prev().template try_peek<std::byte>(any));
+      bool const room = static_cast<bool>(own->link.next().template try_acquire<std::byte>(any));
+      bool const more = (slice && !own->slice) || (room && !own->room);
+      own->slice = slice;
+      own->room = room;
+      if (more || own->link.broken()) return true;
+      if (device_clock() - own->since > patience) return false;
       worker->pause(k);
     }
   }
@@ -119,14 +139,14 @@ RINGLET_HD inline bool give_up(device_lane& lane, kernel_fault why, int peer, in
 template <class Operation>
 struct end_lane {
   Operation const* run;
-  device_link* link;
+  leaders_own* own;
   device_lane* lane;
   status how;
 
   RINGLET_ANY_EXEC
   RINGLET_HD bool operator()() const {
-    lane->sent = link->next().count();
-    lane->received = link->prev().count();
+    lane->sent = own->link.next().count();
+    lane->received = own->link.prev().count();
     if (how == status::ready) return true;
     int const step = run->step_reached();
     if (call const* theirs = run->disagreement()) {
@@ -156,18 +176,17 @@ struct ring_kernel {
   template <kernel_worker W>
   RINGLET_HD void operator()(W const& worker, unsigned block, unsigned blocks) const {
     device_lane& lane = lanes[block];
-    if (worker.leader(detail::lane_failed{&lane})) return;
-    detail::device_link link(lane);
+    if (!worker.leader(detail::begin_lane{&lane, worker.common()})) return;
+    auto& own = *static_cast<detail::leaders_own*>(worker.common());
     buffers<T> mine = at;
     mine.lane = block;
     mine.lanes = blocks;
     using operation = ring_operation<ring_schedule<What>, arithmetic<T, Op>, detail::device_link, W>;
-    operation run(ring_schedule<What>{lane.rank, lane.size}, link, mine, pipe, how, &called, worker);
-    detail::watch seen{run.moves(), device_clock()};
+    operation run(ring_schedule<What>{lane.rank, lane.size}, own.link, mine, pipe, how, &called, worker);
     status now;
     while ((now = run.poll()) == status::pending)
-      if (!worker.leader(detail::await_more<operation, W>{&run, &link, &worker, &seen, patience})) break;
-    worker.leader(detail::end_lane<operation>{&run, &link, &lane, now});
+      if (!worker.leader(detail::await_more<operation, W>{&run, &own, &worker, patience})) break;
+    worker.leader(detail::end_lane<operation>{&run, &own, &lane, now});
   }
 };
 

@@ -95,36 +95,41 @@ struct reduce_packs {
   device_lane const* lane;
   Arithmetic const* how;
   int chunk, targets;
-  std::size_t begin, apart;
+  std::size_t begin;
 
   RINGLET_ANY_EXEC
-  template <class Count>
-  RINGLET_HD void operator()(Count, std::size_t first) const {
-    constexpr std::size_t M = Count::value;
+  template <std::size_t M>
+  RINGLET_HD void operator()(at_once<M> i) const {
     int const size = lane->size;
     int peer = chunk + 1 < size ? chunk + 1 : 0;
     pack<T, N> own[M];
     pack<W, N> sum[M];
-    load<M>(own, peer, first);
+    load(own, peer, i);
     RINGLET_UNROLL
-    for (std::size_t m = 0; m < M; ++m) sum[m] = folded<N>(static_cast<pack<W, N>*>(nullptr), own + m, *how, size == 1);
+    for (std::size_t m = 0; m < M; ++m)
+      if (i.has(m)) sum[m] = folded<N>(static_cast<pack<W, N>*>(nullptr), own + m, *how, size == 1);
+    RINGLET_NO_UNROLL
     for (int k = 2; k <= size; ++k) {
       peer = peer + 1 < size ? peer + 1 : 0;
-      load<M>(own, peer, first);
+      load(own, peer, i);
       RINGLET_UNROLL
-      for (std::size_t m = 0; m < M; ++m) sum[m] = folded<N>(sum + m, own + m, *how, k == size);
+      for (std::size_t m = 0; m < M; ++m)
+        if (i.has(m)) sum[m] = folded<N>(sum + m, own + m, *how, k == size);
     }
+    RINGLET_NO_UNROLL
     for (int t = 0; t < targets; ++t) {
       T* const to = static_cast<T*>(lane->notes[t].to) + begin;
       RINGLET_UNROLL
-      for (std::size_t m = 0; m < M; ++m) converted_to<T>(sum[m]).store(to + (first + m * apart) * N);
+      for (std::size_t m = 0; m < M; ++m)
+        if (i.has(m)) converted_to<T>(sum[m]).store(to + i[m] * N);
     }
   }
   template <std::size_t M>
-  RINGLET_HD void load(pack<T, N>* own, int peer, std::size_t first) const {
+  RINGLET_HD void load(pack<T, N> (&own)[M], int peer, at_once<M> i) const {
     T const* const from = static_cast<T const*>(lane->notes[peer].from) + begin;
     RINGLET_UNROLL
-    for (std::size_t m = 0; m < M; ++m) own[m] = pack<T, N>::load(from + (first + m * apart) * N);
+    for (std::size_t m = 0; m < M; ++m)
+      if (i.has(m)) own[m] = pack<T, N>::load(from + i[m] * N);
   }
 };
 
@@ -172,7 +177,7 @@ struct direct_kernel {
   template <kernel_worker W>
   RINGLET_HD bool try_direct(W const& worker, unsigned block, unsigned blocks) const {
     device_lane& lane = lanes[block];
-    return worker.leader(detail::lane_failed{&lane}) || run<W>(*this, worker, lane, block, blocks).try_direct();
+    return worker.leader(detail::lane_failed{&lane}) || run<W>(*this, worker, lane, block, blocks).template all<true>();
   }
 
  private:
@@ -191,19 +196,36 @@ struct direct_kernel {
           row_((row_bytes_ - 16) / sizeof(T)),
           gathering_(worker, lane, body.patience) {}
 
-    RINGLET_HD bool try_direct() {
-      if (!gathering_.meet(&body_->mine)) return true;
-      if (!in_reach()) return false;
-      direct();
-      return true;
-    }
-    RINGLET_HD void all() {
-      if (body_->route == kernel_route::direct && try_direct()) return;
+    // Put, meet, compute; where each rank computes its own chunk only, meet again and collect. One loop, in which each of these
+    // stands once: kernels are large enough. `OnlyDirect`: false where not all memory is in reach.
+    template <bool OnlyDirect = false>
+    RINGLET_HD bool all() {
+      bool const twice = What == collective::all_reduce && body_->route != kernel_route::one_shot;
       std::size_t const longest = partition{body_->at.chunks.longest(), blocks_}.length(block_);
-      bool show = body_->route != kernel_route::direct;
-      for (std::size_t first = 0; first == 0 || first < longest; first += row_, show = false)
-        if (!round(first, show)) return;
+      enum { ask, put, collect, leave } next = OnlyDirect || body_->route == kernel_route::direct ? ask : put;
+      std::size_t first = 0;
+      for (shown_call const* show = &body_->mine;; show = nullptr) {
+        if (!OnlyDirect && next == put) put_input(first);
+        if (!gathering_.meet(show)) return true;
+        if (next == leave) break;
+        bool const direct = next == ask && in_reach();
+        if (next == ask && !direct) {
+          if constexpr (OnlyDirect) return false;
+          next = put;
+          continue;
+        }
+        if (What == collective::all_gather ? direct : next != collect) compute(first, OnlyDirect || direct);
+        if (OnlyDirect || direct || (twice && next == put)) {
+          next = OnlyDirect || direct ? leave : collect;
+          continue;
+        }
+        if (What == collective::all_gather || next == collect) collect_results(first);
+        next = put;
+        ++shots_;
+        if ((first += row_) >= longest) break;
+      }
       worker_->leader(keep_count{lane_, shots_});
+      return true;
     }
 
    private:
@@ -217,99 +239,78 @@ struct direct_kernel {
       return true;
     }
 
-    RINGLET_HD bool round(std::size_t first, bool show) {
-      if constexpr (What == collective::all_reduce)
-        if (body_->route != kernel_route::one_shot) return staged(first, show);
-      return one_shot(first, show);
-    }
-
-    // Each rank makes one pass over its own chunk, before another meeting.
-    RINGLET_HD void direct() {
-      std::size_t const n = shares(me()).length(block_), home = begin(me());
-      if constexpr (What == collective::all_gather) {
-        for (int k = 1; k < lane_->size; ++k)  // not all to rank 0 first
-          land(output_of((me() + k) % lane_->size) + home, body_->at.input + in_chunk(me()), n);
-        worker_->sync();  // my own output may be the input
-        land(body_->at.output + home, body_->at.input + in_chunk(me()), n);
-      } else if constexpr (What == collective::reduce_scatter) {
-        reduce(me(), n, 1, [&](int r) { return ends{input_of(r) + home, body_->at.output + in_chunk(me())}; });
-      } else {
-        reduce(me(), n, lane_->size, [&](int r) {
-          return ends{input_of(r) + home, output_of((me() + r) % lane_->size) + home};
-        });
-      }
-      gathering_.meet();
-    }
-
-    // One round of each rank computing all that it needs.
-    RINGLET_HD bool one_shot(std::size_t first, bool show) {
-      unsigned const half = static_cast<unsigned>(shots_++ % 2);
+    RINGLET_HD void put_input(std::size_t first) const {
       if constexpr (What == collective::all_gather)
-        land(row(me(), half, me(), first), body_->at.input + in_chunk(me()) + first, length(me(), first));
+        land(row(me(), me(), first), body_->at.input + in_chunk(me()) + first, length(me(), first));
       else
         for (int c = 0; c < lane_->size; ++c)
-          copy(row(me(), half, c, first), body_->at.input + begin(c) + first, length(c, first));
-      if (!gathering_.meet(show ? &body_->mine : nullptr)) return false;
-      for (int c = 0; c < lane_->size; ++c) {
-        if constexpr (What == collective::all_gather)
-          copy(body_->at.output + begin(c) + first, row(c, half, c, first), length(c, first));
-        else if (What == collective::all_reduce || c == me())
-          reduce(c, length(c, first), 1, [&](int r) {
-            return ends{row(r, half, c, first),
-                        body_->at.output + (What == collective::all_reduce ? begin(c) : in_chunk(c)) + first};
-          });
+          copy(row(me(), c, first), body_->at.input + begin(c) + first, length(c, first));
+    }
+    RINGLET_HD void collect_results(std::size_t first) const {
+      for (int k = 0; k < lane_->size; ++k) {  // not all from rank 0 first
+        int const c = me() + k < lane_->size ? me() + k : me() + k - lane_->size;
+        if (k != 0 || What == collective::all_gather)
+          copy(body_->at.output + begin(c) + first, row(c, c, first), length(c, first));
       }
-      return true;
+    }
+    // One chunk, or in one shot all of them.
+    RINGLET_HD void compute(std::size_t first, bool direct) const {
+      if constexpr (What == collective::all_gather) {
+        std::size_t const n = shares(me()).length(block_), home = begin(me());
+        for (int k = 1; k <= lane_->size; ++k) {
+          int const peer = me() + k < lane_->size ? me() + k : me() + k - lane_->size;
+          if (peer == me()) worker_->sync();  // my own output may be the input
+          land(output_of(peer) + home, body_->at.input + in_chunk(me()), n);
+        }
+      } else {
+        bool const all = What == collective::all_reduce && body_->route == kernel_route::one_shot;
+        int const last = all ? lane_->size : me() + 1;
+        for (int c = all ? 0 : me(); c < last; ++c) reduce(c, first, direct);
+      }
+    }
+    // Where the computing of a chunk reads what a rank gives, and where it writes, the r-th of several places.
+    RINGLET_HD device_lane::ends ends(int r, int chunk, std::size_t first, bool direct) const {
+      std::size_t const in_whole = begin(chunk) + first;
+      T* const home = body_->at.output + (What == collective::all_reduce ? in_whole : in_chunk(chunk) + first);
+      if (!direct) return {row(r, chunk, first), r == 0 ? home : row(me(), chunk, first)};
+      int const peer = me() + r < lane_->size ? me() + r : me() + r - lane_->size;  // not all to rank 0 first
+      return {input_of(r) + in_whole, What == collective::all_reduce ? output_of(peer) + in_whole : home};
+    }
+    RINGLET_HD int targets(bool direct) const {
+      if (What != collective::all_reduce || body_->route == kernel_route::one_shot || lane_->size == 1) return 1;
+      return direct ? lane_->size : 2;
     }
 
-    // One round of each rank computing its chunk, and telling the others.
-    RINGLET_HD bool staged(std::size_t first, bool show) {
-      unsigned const half = static_cast<unsigned>(shots_++ % 2);
-      for (int c = 0; c < lane_->size; ++c)
-        if (c != me()) copy(row(me(), half, c, first), body_->at.input + begin(c) + first, length(c, first));
-      if (!gathering_.meet(show ? &body_->mine : nullptr)) return false;
-      reduce(me(), length(me(), first), lane_->size == 1 ? 1 : 2, [&](int r) {
-        return ends{r == me() ? body_->at.input + begin(me()) + first : row(r, half, me(), first),
-                    r == 0 ? body_->at.output + begin(me()) + first : row(me(), half, me(), first)};
-      });
-      if (!gathering_.meet()) return false;
-      for (int k = 1; k < lane_->size; ++k) {
-        int const c = (me() + k) % lane_->size;
-        copy(body_->at.output + begin(c) + first, row(c, half, c, first), length(c, first));
-      }
-      return true;
-    }
-
-    using ends = device_lane::ends;
-    // The sum of what all ranks give to n elements of a chunk. `f(r)` says where rank r's part is, and the target r.
-    template <class F>
-    RINGLET_HD void reduce(int chunk, std::size_t n, int targets, F f) const {
+    // The sum of what all ranks give to a chunk, or to what of it is in a round.
+    RINGLET_HD void reduce(int chunk, std::size_t first, bool direct) const {
+      std::size_t const n = direct ? shares(chunk).length(block_) : length(chunk, first);
+      int const outputs = targets(direct);
       worker_->sync();  // nobody needs the notes any more
       for (int r = static_cast<int>(worker_->rank()); r < lane_->size; r += static_cast<int>(worker_->size()))
-        lane_->notes[r] = f(r);
+        lane_->notes[r] = ends(r, chunk, first, direct);
       worker_->sync();
       constexpr std::size_t N = detail::pack_size<T, typename arith::wire>;
+      constexpr std::size_t M = detail::packs_at_once<T>;
       if constexpr (N == 0) {
-        reduce_each(chunk, n, targets);
+        reduce_each(chunk, n, outputs);
       } else {
-        std::size_t head = detail::before_packs<N>(static_cast<T const*>(lane_->notes[0].from));
-        if (head > n) head = n;
-        bool aligned = N > 1;
-        for (int r = 0; aligned && r < lane_->size; ++r) {
-          aligned = detail::fits<N>(static_cast<T const*>(lane_->notes[r].from) + head) &&
-                    (r >= targets || detail::fits<N>(static_cast<T*>(lane_->notes[r].to) + head));
-        }
-        std::size_t const packs = aligned ? (n - head) / N : 0, done = packs * N;
-        if (!aligned) head = 0;
-        std::size_t const apart = worker_->size();
-        detail::share(*worker_, packs, detail::reduce_packs<N, arith>{lane_, &body_->how, chunk, targets, head, apart});
-        detail::share(*worker_, head, detail::reduce_packs<1, arith>{lane_, &body_->how, chunk, targets, 0, apart});
-        detail::share(*worker_, n - head - done,
-                      detail::reduce_packs<1, arith>{lane_, &body_->how, chunk, targets, head + done, apart});
+        auto part = detail::packed_part::find<N>(static_cast<T const*>(lane_->notes[0].from), n);
+        bool aligned = true;
+        for (int r = 0; r < lane_->size; ++r)
+          aligned = aligned && detail::fits<N>(static_cast<T const*>(lane_->notes[r].from) + part.begin) &&
+                    (r >= outputs || detail::fits<N>(static_cast<T*>(lane_->notes[r].to) + part.begin));
+        if (aligned)
+          detail::share<M>(*worker_, (part.end - part.begin) / N,
+                           detail::reduce_packs<N, arith>{lane_, &body_->how, chunk, outputs, part.begin});
+        else
+          part = {n, n, n};
+        part.rest([&](std::size_t begin, std::size_t count) {
+          detail::share<M>(*worker_, count, detail::reduce_packs<1, arith>{lane_, &body_->how, chunk, outputs, begin});
+        });
       }
     }
     // The same for types of an odd size.
-    RINGLET_HD void reduce_each(int chunk, std::size_t n, int targets) const {
+    RINGLET_HD void reduce_each(int chunk, std::size_t n, int outputs) const {
       using operands = detail::operands<arith>;
       auto const of = [&](int k) { return static_cast<T const*>(lane_->notes[(chunk + k) % lane_->size].from); };
       for (std::size_t i = worker_->rank(); i < n; i += worker_->size()) {
@@ -318,7 +319,7 @@ struct direct_kernel {
           auto const got = sum;
           sum = detail::folded(operands{nullptr, nullptr, &got, of(k) + i}, 0, body_->how, k == lane_->size);
         }
-        for (int t = 0; t < targets; ++t) static_cast<T*>(lane_->notes[t].to)[i] = static_cast<T>(sum);
+        for (int t = 0; t < outputs; ++t) static_cast<T*>(lane_->notes[t].to)[i] = static_cast<T>(sum);
       }
     }
     RINGLET_HD void copy(T* to, T const* from, std::size_t n) const {
@@ -346,9 +347,9 @@ struct direct_kernel {
       return left < row_ ? left : row_;
     }
     // Part of a chunk on a rank's stage, aligned like its place in the whole buffer.
-    RINGLET_HD T* row(int peer, unsigned half, int chunk, std::size_t first) const {
+    RINGLET_HD T* row(int peer, int chunk, std::size_t first) const {
       std::byte* const at =
-          lane_->places[peer].stage + half * lane_->stage_bytes + static_cast<std::size_t>(chunk) * row_bytes_;
+          lane_->places[peer].stage + shots_ % 2 * lane_->stage_bytes + static_cast<std::size_t>(chunk) * row_bytes_;
       constexpr std::size_t N = detail::pack_size<T>;
       return reinterpret_cast<T*>(at) + (N > 1 ? (begin(chunk) + first) % (N + (N == 0)) : 0);
     }

@@ -54,6 +54,7 @@ struct thread_block {
   unsigned size;
   std::atomic<unsigned> missing{size}, meeting{0};
   unsigned char place[this_block::longest_result];
+  alignas(16) unsigned char common[common_bytes];
 
   explicit thread_block(unsigned n) : size(n) {}
 };
@@ -74,6 +75,7 @@ class block_thread : of_many_threads {
     }
   }
   void pause(unsigned k) const { give_way(k); }
+  void* common() const { return block_->common; }
   template <class F>
   std::invoke_result_t<F&> leader(F f) const {
     return told(*this, block_->place, f);
@@ -90,6 +92,7 @@ class fibres {
   struct block {
     unsigned size, missing = size, meeting = 0;
     unsigned char place[this_block::longest_result];
+    alignas(16) unsigned char common[common_bytes];
 
     explicit block(unsigned n) : size(n) {}
   };
@@ -185,6 +188,7 @@ class block_fibre : of_many_threads {
     while (block_->meeting == now) fibres::yield();
   }
   void pause(unsigned) const { fibres::yield(); }
+  void* common() const { return block_->common; }
   template <class F>
   std::invoke_result_t<F&> leader(F f) const {
     return told(*this, block_->place, f);

@@ -18,16 +18,24 @@ namespace ringlet {
 ///
 /// `pause(k)`: called by a member that has looked for something in vain for the k-th time in a row, counted from 0. It lets
 /// others run, and returns soon. Members need not call it alike.
+///
+/// `common()`: `common_bytes` bytes that all members share while the kernel runs, aligned to 16, not initialised: the fastest
+/// memory that they have in common.
 template <class W>
 concept kernel_worker = worker<W> && requires(W const w, unsigned k) {
   { w.pause(k) } -> std::same_as<void>;
+  { w.common() } -> std::same_as<void*>;
 };
+
+/// Bytes that the members of a `kernel_worker` share.
+inline constexpr std::size_t common_bytes = 256;
 
 namespace detail {
 // Workers of kernels have this as their base, for the sake of its namespace: there `combine` finds the loops for them.
 struct of_many_threads {};
 struct any_kernel_worker : this_thread, of_many_threads {
   RINGLET_HD void pause(unsigned) const {}
+  RINGLET_HD void* common() const { return nullptr; }
 };
 }  // namespace detail
 
@@ -80,11 +88,19 @@ struct this_block : detail::of_many_threads {
   RINGLET_HD void pause(unsigned k) const {
     if (k > 64) __nanosleep(40);
   }
+  RINGLET_HD void* common() const {
+    __shared__ alignas(16) unsigned char place[common_bytes];
+    return place;
+  }
 #else
   RINGLET_HD unsigned rank() const { return 0; }
   RINGLET_HD unsigned size() const { return 1; }
   RINGLET_HD void sync() const {}
   RINGLET_HD void pause(unsigned) const {}
+  RINGLET_HD void* common() const {
+    alignas(16) static thread_local unsigned char place[common_bytes];
+    return place;
+  }
 #endif
   RINGLET_ANY_EXEC
   template <class F>
@@ -125,11 +141,19 @@ struct this_warp : detail::of_many_threads {
   RINGLET_HD void pause(unsigned k) const {
     if (k > 64) __nanosleep(40);
   }
+  RINGLET_HD void* common() const {
+    __shared__ alignas(16) unsigned char place[common_bytes];
+    return place;
+  }
 #else
   RINGLET_HD unsigned rank() const { return 0; }
   RINGLET_HD unsigned size() const { return 1; }
   RINGLET_HD void sync() const {}
   RINGLET_HD void pause(unsigned) const {}
+  RINGLET_HD void* common() const {
+    alignas(16) static thread_local unsigned char place[common_bytes];
+    return place;
+  }
 #endif
   RINGLET_ANY_EXEC
   template <class F>

@@ -75,6 +75,7 @@
 //   ringlet/direct_kernel.hpp
 //   ringlet/line_kernel.hpp
 //   ringlet/cuda.hpp
+//   ringlet/cuda_elements.hpp
 // Ranks with a GPU each, or one among them, on one machine; collectives in streams; the same without a GPU:
 //   ringlet/transport/device_runtime.hpp
 //   ringlet/transport/emulated_runtime.hpp

@@ -30,6 +30,20 @@ struct rounds {
   }
 };
 
+// The last member writes, all read.
+struct commons {
+  unsigned* wrong;
+  template <kernel_worker W>
+  void operator()(W const& worker, unsigned block, unsigned) const {
+    auto* const common = static_cast<unsigned*>(worker.common());
+    std::size_t const count = ringlet::common_bytes / sizeof(unsigned);
+    if (worker.rank() + 1 == worker.size())
+      for (std::size_t i = 0; i < count; ++i) common[i] = block + 1;
+    worker.sync();
+    for (std::size_t i = 0; i < count; ++i) wrong[block * worker.size() + worker.rank()] += common[i] != block + 1;
+  }
+};
+
 // What a leader says, and what it has written, is known to all; only one speaks.
 struct leaders {
   struct answer {
@@ -106,6 +120,15 @@ TEST_CASE("a barrier lets no member go before all have come, and shows all that 
       run(fibres, 3, threads, threads, rounds{places.data(), wrong.data()});
       CHECK(sum(wrong) == 0);
       CHECK(sum(places) == 3 * threads * rounds::count);
+    }
+}
+
+TEST_CASE("members of a block have memory in common, blocks have not") {
+  for (bool fibres : {false, true})
+    for (unsigned threads : {1u, 3u}) {
+      std::vector<unsigned> wrong(2 * threads);
+      run(fibres, 2, threads, 5, commons{wrong.data()});
+      CHECK(sum(wrong) == 0);
     }
 }
 

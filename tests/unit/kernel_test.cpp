@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 
 // --- the concepts: what satisfies them, and for each requirement what lacks it ---
@@ -12,10 +13,18 @@ using ringlet::kernel_worker;
 
 static_assert(!kernel_worker<ringlet::this_thread>, "it cannot wait for others");
 
-struct pauses_with_a_result : ringlet::this_thread {
+struct archetype : ringlet::this_thread {
+  void pause(unsigned) const;
+  void* common() const;
+};
+static_assert(kernel_worker<archetype>);
+struct pauses_with_a_result : archetype {
   bool pause(unsigned) const;
 };
-static_assert(!kernel_worker<pauses_with_a_result>);
+struct has_nothing_in_common : archetype {
+  void* common() const = delete;
+};
+static_assert(!kernel_worker<pauses_with_a_result> && !kernel_worker<has_nothing_in_common>);
 
 struct body {
   unsigned* calls;
@@ -47,6 +56,9 @@ TEST_CASE_TEMPLATE("on the host the workers of a device are one thread", W, ring
   int calls = 0;
   CHECK(worker.leader([&] { return ++calls; }) == 1);
   CHECK(calls == 1);
+  auto* const common = static_cast<unsigned char*>(worker.common());
+  for (std::size_t i = 0; i < ringlet::common_bytes; ++i) common[i] = 1;
+  CHECK(worker.common() == common);
 
   unsigned called = 0;
   body{&called}(worker, 2, 3);
