@@ -35,12 +35,14 @@ class gathering {
     ++number_;
     worker_->sync();  // the whole block has written what it had to write
     int const first = static_cast<int>(worker_->rank()), step = static_cast<int>(worker_->size());
+    RINGLET_NO_UNROLL
     for (int peer = first; peer < lane_->size; peer += step) {
       device_board& its = board(peer, lane_->rank);
       if (show != nullptr) its.shown = *show;
       its.published.release(number_);
     }
     std::uint64_t const since = device_clock();
+    RINGLET_NO_UNROLL
     for (int peer = first; peer < lane_->size; peer += step) await(board(lane_->rank, peer).published, since);
     worker_->sync();  // each member has waited for some
     return worker_->leader(all_came{this, show});
@@ -55,8 +57,10 @@ class gathering {
     return lane_->places[at].boards[static_cast<int>(number_ % 2) * lane_->size + from];
   }
   RINGLET_HD void await(word const& published, std::uint64_t since) const {
+    RINGLET_NO_UNROLL
     for (unsigned k = 0; published.acquire() != number_; ++k) {
-      if (lane_->stop->is.acquire() != 0 || device_clock() - since > patience_) return;  // the leader will see it
+      if ((time_to_look(k) && lane_->stop->is.acquire() != 0) || device_clock() - since > patience_)
+        return;  // the leader will see it
       worker_->pause(k);
     }
   }
@@ -65,11 +69,13 @@ class gathering {
     shown_call const* show;
     RINGLET_HD bool operator()() const {
       device_lane& lane = *self->lane_;
+      RINGLET_NO_UNROLL
       for (int peer = 0; peer < lane.size; ++peer)
         if (self->board(lane.rank, peer).published.acquire() != self->number_) {
           bool const stopped = lane.stop->is.acquire() != 0;
           return give_up(lane, stopped ? kernel_fault::stopped : kernel_fault::timed_out, stopped ? -1 : peer, 0);
         }
+      RINGLET_NO_UNROLL
       for (int peer = 0; show != nullptr && peer < lane.size; ++peer)
         if (!(self->shown(peer).called == show->called)) {
           lane.report->theirs = self->shown(peer).called;
@@ -231,6 +237,7 @@ struct direct_kernel {
    private:
     // Whether everyone can reach what it needs. All look at the same boards, so all see the same.
     RINGLET_HD bool in_reach() const {
+      RINGLET_NO_UNROLL
       for (int peer = 0; peer < lane_->size; ++peer) {
         shown_call const& its = gathering_.shown(peer);
         if ((whole_input(What) && its.input.window == 0) || (whole_output(What) && its.output.window == 0))
@@ -243,10 +250,12 @@ struct direct_kernel {
       if constexpr (What == collective::all_gather)
         land(row(me(), me(), first), body_->at.input + in_chunk(me()) + first, length(me(), first));
       else
-        for (int c = 0; c < lane_->size; ++c)
-          copy(row(me(), c, first), body_->at.input + begin(c) + first, length(c, first));
+        RINGLET_NO_UNROLL
+      for (int c = 0; c < lane_->size; ++c)
+        copy(row(me(), c, first), body_->at.input + begin(c) + first, length(c, first));
     }
     RINGLET_HD void collect_results(std::size_t first) const {
+      RINGLET_NO_UNROLL
       for (int k = 0; k < lane_->size; ++k) {  // not all from rank 0 first
         int const c = me() + k < lane_->size ? me() + k : me() + k - lane_->size;
         if (k != 0 || What == collective::all_gather)
@@ -257,6 +266,7 @@ struct direct_kernel {
     RINGLET_HD void compute(std::size_t first, bool direct) const {
       if constexpr (What == collective::all_gather) {
         std::size_t const n = shares(me()).length(block_), home = begin(me());
+        RINGLET_NO_UNROLL
         for (int k = 1; k <= lane_->size; ++k) {
           int const peer = me() + k < lane_->size ? me() + k : me() + k - lane_->size;
           if (peer == me()) worker_->sync();  // my own output may be the input
@@ -265,6 +275,7 @@ struct direct_kernel {
       } else {
         bool const all = What == collective::all_reduce && body_->route == kernel_route::one_shot;
         int const last = all ? lane_->size : me() + 1;
+        RINGLET_NO_UNROLL
         for (int c = all ? 0 : me(); c < last; ++c) reduce(c, first, direct);
       }
     }
@@ -286,6 +297,7 @@ struct direct_kernel {
       std::size_t const n = direct ? shares(chunk).length(block_) : length(chunk, first);
       int const outputs = targets(direct);
       worker_->sync();  // nobody needs the notes any more
+      RINGLET_NO_UNROLL
       for (int r = static_cast<int>(worker_->rank()); r < lane_->size; r += static_cast<int>(worker_->size()))
         lane_->notes[r] = ends(r, chunk, first, direct);
       worker_->sync();
@@ -296,6 +308,7 @@ struct direct_kernel {
       } else {
         auto part = detail::packed_part::find<N>(static_cast<T const*>(lane_->notes[0].from), n);
         bool aligned = true;
+        RINGLET_NO_UNROLL
         for (int r = 0; r < lane_->size; ++r)
           aligned = aligned && detail::fits<N>(static_cast<T const*>(lane_->notes[r].from) + part.begin) &&
                     (r >= outputs || detail::fits<N>(static_cast<T*>(lane_->notes[r].to) + part.begin));
@@ -313,8 +326,10 @@ struct direct_kernel {
     RINGLET_HD void reduce_each(int chunk, std::size_t n, int outputs) const {
       using operands = detail::operands<arith>;
       auto const of = [&](int k) { return static_cast<T const*>(lane_->notes[(chunk + k) % lane_->size].from); };
+      RINGLET_NO_UNROLL
       for (std::size_t i = worker_->rank(); i < n; i += worker_->size()) {
         auto sum = detail::folded(operands{nullptr, nullptr, nullptr, of(1)}, i, body_->how, lane_->size == 1);
+        RINGLET_NO_UNROLL
         for (int k = 2; k <= lane_->size; ++k) {
           auto const got = sum;
           sum = detail::folded(operands{nullptr, nullptr, &got, of(k) + i}, 0, body_->how, k == lane_->size);

@@ -114,6 +114,7 @@ struct line_kernel {
       // Flags come again after 2^32 calls. By then no line may still bear one from before, so now and then all are written.
       bool const refresh = number % (std::uint64_t{1} << 30) < 2;
       std::size_t const all = refresh ? lane.line_count - 1 : count();
+      RINGLET_NO_UNROLL
       for (std::size_t i = worker.rank(); i < all; i += worker.size()) {
         bool const used = i < count();
         spot const s = used ? find(i) : spot{};
@@ -123,6 +124,7 @@ struct line_kernel {
     }
     // To all who need what I give to a chunk; with -1, to all.
     RINGLET_HD void send_line(std::size_t i, std::uint64_t data, int chunk) const {
+      RINGLET_NO_UNROLL
       for (int k = 1; k < lane.size; ++k) {
         int const peer = lane.rank + k < lane.size ? lane.rank + k : lane.rank + k - lane.size;
         if (chunk < 0 || needs(peer, lane.rank, chunk))
@@ -135,8 +137,9 @@ struct line_kernel {
       if (from == lane.rank) return mine(s);
       flagged_line const& its = line(lane.rank, from, i + 1);
       flagged_line now = its.load();
+      RINGLET_NO_UNROLL
       for (unsigned k = 0; !now.has(flag()); now = its.load(), ++k) {
-        if (lane.stop->is.acquire() != 0 || device_clock() - since > body.patience) {
+        if ((detail::time_to_look(k) && lane.stop->is.acquire() != 0) || device_clock() - since > body.patience) {
           lane.failed.release(1);
           break;
         }
@@ -146,6 +149,7 @@ struct line_kernel {
     }
     RINGLET_HD void compute() const {
       std::uint64_t const since = device_clock();
+      RINGLET_NO_UNROLL
       for (std::size_t i = worker.rank(); i < count(); i += worker.size()) {
         spot const s = find(i);
         if (s.count == 0 || (What == collective::reduce_scatter && s.chunk != lane.rank)) continue;
@@ -158,6 +162,7 @@ struct line_kernel {
           int from = s.chunk + 1 < lane.size ? s.chunk + 1 : 0;
           pack own = given(from, i, s, since);
           auto sum = detail::folded<in_line>(nowhere(), &own, body.how, lane.size == 1);
+          RINGLET_NO_UNROLL
           for (int k = 2; k <= lane.size; ++k) {
             from = from + 1 < lane.size ? from + 1 : 0;
             own = given(from, i, s, since);
@@ -181,19 +186,25 @@ struct line_kernel {
     device_lane* lane;
     RINGLET_HD bool operator()() const {
       std::uint64_t const since = device_clock();
+      RINGLET_NO_UNROLL
       for (int peer = 0; peer < lane->size; ++peer) {
         if (peer == lane->rank) continue;
         flagged_line const& head = now->line(lane->rank, peer, 0);
+        RINGLET_NO_UNROLL
         for (unsigned k = 0; !head.load().has(now->flag()); ++k) {
-          if (lane->stop->is.acquire() != 0) return detail::give_up(*lane, kernel_fault::stopped, -1, 0);
-          if (lane->failed.acquire() != 0 || device_clock() - since > now->body.patience)
-            return detail::give_up(*lane, kernel_fault::timed_out, peer, 0);
+          bool const hopeless = lane->failed.acquire() != 0 || device_clock() - since > now->body.patience;
+          if ((hopeless || detail::time_to_look(k)) && lane->stop->is.acquire() != 0)
+            return detail::give_up(*lane, kernel_fault::stopped, -1, 0);
+          if (hopeless) return detail::give_up(*lane, kernel_fault::timed_out, peer, 0);
           now->worker.pause(k);
         }
         if (head.load().data() != digest(now->body.called))
           return detail::give_up(*lane, kernel_fault::differs, peer, 0);
       }
-      if (lane->failed.acquire() != 0) return detail::give_up(*lane, kernel_fault::timed_out, -1, 0);
+      if (lane->failed.acquire() != 0) {
+        bool const stopped = lane->stop->is.acquire() != 0;
+        return detail::give_up(*lane, stopped ? kernel_fault::stopped : kernel_fault::timed_out, -1, 0);
+      }
       lane->letters = now->number;
       return true;
     }

@@ -110,6 +110,7 @@ struct at_once {
 RINGLET_ANY_EXEC
 template <std::size_t M, kernel_worker Worker, class F>
 RINGLET_HD void share(Worker w, std::size_t n, F f) {
+  RINGLET_NO_UNROLL
   for (std::size_t i = w.rank(); i < n; i += M * w.size()) f(at_once<M>{i, w.size(), n});
 }
 
