@@ -101,8 +101,8 @@ struct through_host {
 };
 
 /// Names how a call on memory of devices travels over a transport of the host: `all_reduce(through(staging, stream), comm, in,
-/// out)`. It begins when the stream has come to it, and what is put into the stream later comes after it; but the host runs it,
-/// so unlike a call `on(stream)` it returns when all has travelled.
+/// out)`. It begins when the stream has come to it; but the host runs it, so unlike a call `on(stream)` it returns when all has
+/// come to the output.
 template <device_runtime R>
 through_host<R> through(host_staging<R>& staging, typename R::stream stream) {
   return {staging, stream};
@@ -175,7 +175,6 @@ void all_reduce(through_host<R> where, communicator<X, Size>& comm, In const& in
     else
       session.linger(spent++);
   }
-  staging.after(where.stream, staging.going());
 }
 
 /// The same in place.
