@@ -177,6 +177,8 @@ class collective_operation : detail::started {
         direct_(among_mapped_peers()) {
     detail::check({input, input_count, output, output_count, sizeof(T), alignof(T), sizeof(typename arith::wire), What},
                   at_.chunks, static_cast<std::size_t>(s.rank), s.wires.slot_bytes());
+    if constexpr (requires { s.wires.refuse_on_device(input); })
+      s.wires.refuse_on_device(input), s.wires.refuse_on_device(output);
     s.start(*this);
     run = [](started& self) noexcept { return static_cast<collective_operation&>(self).advance(); };
     call_.sequence = sequence;

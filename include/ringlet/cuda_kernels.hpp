@@ -22,6 +22,10 @@ namespace ringlet {
 
 namespace detail {
 
+// Whether a wait, at its k-th poll in vain, should look whether its rank is to stop: that may be told in memory of the host,
+// to which the way is much longer than to what is waited for.
+RINGLET_HD constexpr bool time_to_look(unsigned k) { return k % 64 == 63; }
+
 // A slice's place in a slot, moved towards the header by as much as makes it aligned like its place in the whole buffer: then
 // both can be accessed in packs. A slot's header has room for it.
 template <class T>
@@ -55,12 +59,18 @@ class device_link {
       : next_(lane.next, lane.sent), prev_(lane.prev, lane.received), stop_(lane.stop) {}
   RINGLET_HD sender& next() { return next_; }
   RINGLET_HD receiver& prev() { return prev_; }
-  RINGLET_HD bool broken() const { return stop_->is.acquire() != 0; }
+  RINGLET_HD bool broken() const { return stopped_; }
+  // Looks whether this rank is to stop, now and then in a wait.
+  RINGLET_HD bool look(unsigned k) {
+    if (time_to_look(k)) stopped_ = stop_->is.acquire() != 0;
+    return stopped_;
+  }
 
  private:
   sender next_;
   receiver prev_;
   lone_word const* stop_;
+  bool stopped_ = false;
 };
 
 // What only the leader of a block does.
@@ -117,7 +127,7 @@ struct await_more {
       bool const more = (slice && !own->slice) || (room && !own->room);
       own->slice = slice;
       own->room = room;
-      if (more || own->link.broken()) return true;
+      if (more || own->link.look(k)) return true;
       if (device_clock() - own->since > patience) return false;
       worker->pause(k);
     }

@@ -139,7 +139,7 @@ struct line_kernel {
       flagged_line now = its.load();
       RINGLET_NO_UNROLL
       for (unsigned k = 0; !now.has(flag()); now = its.load(), ++k) {
-        if (lane.stop->is.acquire() != 0 || device_clock() - since > body.patience) {
+        if ((detail::time_to_look(k) && lane.stop->is.acquire() != 0) || device_clock() - since > body.patience) {
           lane.failed.release(1);
           break;
         }
@@ -192,15 +192,19 @@ struct line_kernel {
         flagged_line const& head = now->line(lane->rank, peer, 0);
         RINGLET_NO_UNROLL
         for (unsigned k = 0; !head.load().has(now->flag()); ++k) {
-          if (lane->stop->is.acquire() != 0) return detail::give_up(*lane, kernel_fault::stopped, -1, 0);
-          if (lane->failed.acquire() != 0 || device_clock() - since > now->body.patience)
-            return detail::give_up(*lane, kernel_fault::timed_out, peer, 0);
+          bool const hopeless = lane->failed.acquire() != 0 || device_clock() - since > now->body.patience;
+          if ((hopeless || detail::time_to_look(k)) && lane->stop->is.acquire() != 0)
+            return detail::give_up(*lane, kernel_fault::stopped, -1, 0);
+          if (hopeless) return detail::give_up(*lane, kernel_fault::timed_out, peer, 0);
           now->worker.pause(k);
         }
         if (head.load().data() != digest(now->body.called))
           return detail::give_up(*lane, kernel_fault::differs, peer, 0);
       }
-      if (lane->failed.acquire() != 0) return detail::give_up(*lane, kernel_fault::timed_out, -1, 0);
+      if (lane->failed.acquire() != 0) {
+        bool const stopped = lane->stop->is.acquire() != 0;
+        return detail::give_up(*lane, stopped ? kernel_fault::stopped : kernel_fault::timed_out, -1, 0);
+      }
       lane->letters = now->number;
       return true;
     }

@@ -83,3 +83,5 @@
 //   ringlet/transport/cuda_ipc.hpp
 //   ringlet/stream_steps.hpp
 //   ringlet/on_stream.hpp
+// Memory of devices over any other transport, as between hosts:
+//   ringlet/through_host.hpp

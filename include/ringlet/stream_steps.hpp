@@ -9,6 +9,7 @@
 #include "ringlet/call.hpp"
 #include "ringlet/combine.hpp"
 #include "ringlet/config.hpp"
+#include "ringlet/cuda_kernels.hpp"
 #include "ringlet/kernel.hpp"
 #include "ringlet/link.hpp"
 #include "ringlet/slice.hpp"
@@ -129,7 +130,7 @@ class stream_steps {
       steps_->flush();
       slot_ring<> const& q = steps_->next_;
       if (steps_->sent_ >= q.slot_count) R::wait_value(steps_->stream_, q.credit, steps_->sent_ + 1 - q.slot_count);
-      return {reinterpret_cast<T*>(steps_->slot(q, steps_->sent_) + slot_ring<>::header), where.count};
+      return detail::aligned_like(at<T>(q, steps_->sent_, where), where);
     }
     void commit() {
       body& b = *steps_->pending_;
@@ -156,7 +157,7 @@ class stream_steps {
       steps_->flush();
       slot_ring<> const& q = steps_->prev_;
       R::wait_value(steps_->stream_, q.filled, steps_->received_ + 1);
-      return {reinterpret_cast<T*>(steps_->slot(q, steps_->received_) + slot_ring<>::header), where.count};
+      return detail::aligned_like(at<T>(q, steps_->received_, where), where);
     }
     void release() {
       body& b = *steps_->pending_;
@@ -206,6 +207,10 @@ class stream_steps {
   }
 
  private:
+  template <class T>
+  static slice<T> at(slot_ring<> const& q, std::uint64_t k, placement where) {
+    return {reinterpret_cast<T*>(slot(q, k) + slot_ring<>::header), where.count};
+  }
   static std::byte* slot(slot_ring<> const& q, std::uint64_t k) {
     return q.slots + k % q.slot_count * (slot_ring<>::header + q.slot_bytes);
   }

@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -21,10 +23,12 @@ namespace {
 using namespace tests;
 using ringlet::on;
 
-// Some calls at a time in one stream.
+// Some calls at a time in one stream, on memory that all devices reach or not.
 template <class Comm>
-void calls_for_ever(Comm& comm, std::size_t count, report& told) {
-  auto const a = comm.template allocate<float>(count);
+void calls_for_ever(Comm& comm, std::size_t count, bool in_reach, report& told) {
+  auto const window = comm.template allocate<float>(count);
+  std::span<float> const a(in_reach ? window.data() : static_cast<float*>(emulated::allocate(count * sizeof(float))),
+                           count);
   stream s;
   for (;;) {
     for (int k = 0; k < 3; ++k) ringlet::all_reduce(on(s.get()), comm, a, ringlet::maximum{});
@@ -36,12 +40,22 @@ void calls_for_ever(Comm& comm, std::size_t count, report& told) {
 }  // namespace
 
 TEST_CASE("a rank killed at any moment is named by every survivor, whose devices are not left waiting") {
-  std::mt19937 random(20);
-  auto pick = [&](int from, int to) { return std::uniform_int_distribution(from, to)(random); };
-  for (int k = 0; k < 16; ++k) {
-    bool const one_device = k % 2 != 0;
+  // RINGLET_SEED repeats a run that failed, RINGLET_KILLS makes it longer or shorter.
+  auto from_environment = [](char const* name, unsigned otherwise) {
+    char const* const text = std::getenv(name);
+    return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
+  };
+  unsigned const first = from_environment("RINGLET_SEED", std::random_device{}()),
+                 kills = from_environment("RINGLET_KILLS", 24);
+  for (unsigned seed = first; seed != first + kills; ++seed) {
+    std::mt19937 random(seed);
+    auto pick = [&](int from, int to) { return std::uniform_int_distribution(from, to)(random); };
+    bool const one_device = pick(0, 1) != 0, in_reach = pick(0, 1) != 0;
     auto options = small_device();
-    options.transport.through_host = k % 4 >= 2;
+    options.transport.through_host = pick(0, 3) == 0;
+    if (pick(0, 1) != 0) options.transport.select = {.line_bytes = 0, .one_shot_bytes = 0, .staged_bytes = 0};
+    CAPTURE(seed);
+    CAPTURE(in_reach);
     int const size = pick(2, 4), victim = pick(0, size - 1), after = pick(0, 5'000);
     constexpr std::size_t counts[] = {1, 1000, 30'000};
     std::size_t const count = counts[pick(0, 2)];
@@ -51,7 +65,7 @@ TEST_CASE("a rank killed at any moment is named by every survivor, whose devices
     CAPTURE(victim);
     CAPTURE(count);
     victims<over_emulated> ranks(
-        size, options, [&](auto& comm) { calls_for_ever(comm, count, *ranks.told); },
+        size, options, [&](auto& comm) { calls_for_ever(comm, count, in_reach, *ranks.told); },
         one_device ? [](int) { emulated::use(0); } : [](int rank) { emulated::use(rank); });
     ranks.all_connected();
     std::this_thread::sleep_for(std::chrono::microseconds(after));

@@ -86,6 +86,15 @@ TEST_CASE("a step's flags are posted once, by the last of its blocks, whatever i
     step_kernel<arith> const body{out.data(), nullptr, got.data(), own.data(), count,   arith(sum{}, 2),
                                   false,      &filled, 5,          &credit,    7,       called,
                                   1,          &said,   nullptr,    &stop,      &report, &arrived};
+    // One block after the other: only the last one tells.
+    detail::any_kernel_worker const alone;
+    for (unsigned block : {1u, 2u, 0u}) {
+      CHECK(filled.acquire() == 0);
+      CHECK(credit.acquire() == 0);
+      body(alone, block, 3);
+    }
+    CHECK(filled.acquire() == 5);
+    for (float& x : out) x = -1;
     run_on_fibres(3, 33, count + 1, body);
     CHECK(filled.acquire() == 5);
     CHECK(credit.acquire() == 7);

@@ -83,7 +83,15 @@ class cuda_ipc : public shared_memory {
   template <class Exchange>
   std::byte* open_window(std::size_t bytes, Exchange&& positions_of) {
     on_my_device const here(device_);
-    std::byte* const mine = windows_.open(rank(), bytes, why_through_host_.empty(), positions_of);
+    std::byte* mine = nullptr;
+    try {
+      mine = windows_.open(rank(), bytes, why_through_host_.empty(), positions_of);
+    } catch (error const&) {  // memory of who has ended cannot be opened: then that is what was wrong
+      for (int peer = 0; peer < size(); ++peer)
+        if (peer != rank() && ended(peer))
+          throw error(errc::peer_lost, detail::words("rank %d has ended, and with it memory for all", peer), peer);
+      throw;
+    }
     if (std::uint64_t const number = windows_.latest(); number != 0 && size() <= most_device_peers) {
       auto const parts = windows_.latest_parts();
       R::copy(side_.get(), window_table() + (number - 1) * most_device_peers, parts.data(),
@@ -93,6 +101,12 @@ class cuda_ipc : public shared_memory {
     return mine;
   }
   void close_window(std::byte* p) { windows_.close(p); }
+  /// For calls that the host runs: throws where memory is from `allocate`, and so on the device.
+  /// @throws error(errc::invalid_argument)
+  void refuse_on_device(void const* p) const {
+    if (windows_.hold(p))
+      throw error(errc::invalid_argument, "this memory is on a device, out of the host's reach: say on(stream)");
+  }
 
   // What the calls on streams need (on_stream.hpp). Addresses are those of this rank's device.
 

@@ -80,6 +80,12 @@ class device_windows {
     }
     return {};
   }
+  /// Whether memory lies in this rank's part of a window.
+  bool hold(void const* p) const {
+    auto const* const at = static_cast<std::byte const*>(p);
+    return std::any_of(windows_.begin(), windows_.end(),
+                       [&](window const& w) { return !w.closed && at >= w.own.data() && at < w.own.data() + w.bytes; });
+  }
   /// The window that was opened last: its number, and its parts by rank as this rank's device sees them.
   std::uint64_t latest() const { return windows_.back().number; }
   std::vector<std::byte*> latest_parts() const {

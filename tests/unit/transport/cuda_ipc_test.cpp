@@ -124,6 +124,8 @@ TEST_CASE("what is on the host goes through memory of the host") {
           std::vector<float> v(5000, 1);
           ringlet::all_reduce(comm, v);
           for (float x : v) expect(x == 3, "the sum on the host is wrong");
+          auto const a = comm.template allocate<float>(10);
+          expect(error_of([&] { ringlet::all_reduce(comm, a); }), errc::invalid_argument, "say on(stream)");
           adds_up(comm);
           ringlet::barrier(comm);
         }) == 0);

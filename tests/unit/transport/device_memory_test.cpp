@@ -105,3 +105,9 @@ TEST_CASE("whether streams can wait for values is agreed") {
           expect(!shared_by(who).all_wait_for_values, "rank 1's cannot");
         }) == 0);
 }
+
+TEST_CASE("a fork is another process, also one whose parent had been asked") {
+  auto const mine = ringlet::detail::process_mark();
+  CHECK(ringlet::detail::process_mark() == mine);
+  CHECK(launch(1, [&](self) { expect(ringlet::detail::process_mark() != mine, "it is its parent"); }) == 0);
+}
