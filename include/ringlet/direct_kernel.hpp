@@ -250,16 +250,19 @@ struct direct_kernel {
       if constexpr (What == collective::all_gather)
         land(row(me(), me(), first), body_->at.input + in_chunk(me()) + first, length(me(), first));
       else
-        RINGLET_NO_UNROLL
-      for (int c = 0; c < lane_->size; ++c)
-        copy(row(me(), c, first), body_->at.input + begin(c) + first, length(c, first));
+        copy_rows(first, false);
     }
-    RINGLET_HD void collect_results(std::size_t first) const {
+    RINGLET_HD void collect_results(std::size_t first) const { copy_rows(first, true); }
+    // From the stages, each chunk from its owner's, to my output; or from my input to my stage.
+    RINGLET_HD void copy_rows(std::size_t first, bool collects) const {
       RINGLET_NO_UNROLL
-      for (int k = 0; k < lane_->size; ++k) {  // not all from rank 0 first
+      for (int k = collects && What != collective::all_gather ? 1 : 0; k < lane_->size;
+           ++k) {  // not all from rank 0 first
         int const c = me() + k < lane_->size ? me() + k : me() + k - lane_->size;
-        if (k != 0 || What == collective::all_gather)
-          copy(body_->at.output + begin(c) + first, row(c, c, first), length(c, first));
+        std::size_t const in_whole = begin(c) + first;
+        T* const staged = row(collects ? c : me(), c, first);
+        copy(collects ? body_->at.output + in_whole : staged, collects ? staged : body_->at.input + in_whole,
+             length(c, first));
       }
     }
     // One chunk, or in one shot all of them.
@@ -318,7 +321,7 @@ struct direct_kernel {
         else
           part = {n, n, n};
         part.rest([&](std::size_t begin, std::size_t count) {
-          detail::share<M>(*worker_, count, detail::reduce_packs<1, arith>{lane_, &body_->how, chunk, outputs, begin});
+          detail::share<1>(*worker_, count, detail::reduce_packs<1, arith>{lane_, &body_->how, chunk, outputs, begin});
         });
       }
     }
