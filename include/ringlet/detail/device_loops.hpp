@@ -150,7 +150,7 @@ template <std::size_t N, kernel_worker Worker, class Arithmetic>
 RINGLET_HD void fold_in_packs(Worker w, operands<Arithmetic> const& at, std::size_t packs, Arithmetic const& how,
                               bool last) {
   constexpr bool as_is = std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element>;
-  constexpr std::size_t M = (packs_at_once<typename Arithmetic::element> + 1) / 2;  // of two operands
+  constexpr std::size_t M = N == 1 ? 1 : (packs_at_once<typename Arithmetic::element> + 1) / 2;  // of two operands
   if (at.got != nullptr && at.own != nullptr) {
     if constexpr (!Arithmetic::keeps) share<M>(w, packs, fold_packs<N, true, true, Arithmetic>{at, &how, last});
   } else if (at.own != nullptr) {
@@ -238,7 +238,7 @@ RINGLET_HD constexpr void copy(Worker w, T* wire, T* result, T const* from, std:
     else
       part = {n, n, n};
     part.rest([&](std::size_t first, std::size_t count) {
-      share<4>(w, count, copy_packs<1, T>{beyond(wire, first), beyond(result, first), from + first});
+      share<1>(w, count, copy_packs<1, T>{beyond(wire, first), beyond(result, first), from + first});
     });
   }
 }
