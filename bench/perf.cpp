@@ -25,7 +25,7 @@
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/bootstrap/environment.hpp"
-#if __has_include(<asio.hpp>)
+#if __has_include(<asio.hpp>) && !defined(__CUDACC__)  // nvcc 13 does not read Asio
 #include "ringlet/bootstrap/from_environment.hpp"
 #endif
 #include "timing.hpp"
@@ -51,7 +51,8 @@ template <ringlet::store S>
 any_communicator connect(ringlet::bootstrap<S> const& who, options const& o) {
   std::optional<any_communicator> made;
   with_transport(o, [&]<class X>(entry<X> const&) {
-    if constexpr (has_devices<X>) X::runtime::use(who.rank % X::runtime::devices());
+    if constexpr (has_devices<X>)  // without any, connecting says so
+      if (int const n = X::runtime::devices(); n != 0) X::runtime::use(who.rank % n);
     ringlet::connect_options<X> how;
     how.transport = settings_for<X>(o);
     how.select = o.select;
@@ -170,7 +171,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (where.launcher != "none") {
-#if __has_include(<asio.hpp>)
+#if __has_include(<asio.hpp>) && !defined(__CUDACC__)  // nvcc 13 does not read Asio
       ringlet::launched_rank self(where, std::chrono::steady_clock::now() + std::chrono::minutes(1));
       return perf::work(self.bootstrap(), o);
 #else

@@ -11,6 +11,7 @@
 #include "ringlet/allocate.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/on_stream.hpp"
+#include "ringlet/split.hpp"
 
 namespace {
 
@@ -153,5 +154,16 @@ TEST_CASE("a rank that goes while its peers stay keeps nobody for long, and leav
           if (comm.rank() == 0) return;
           std::this_thread::sleep_for(1200ms);  // longer than rank 0 waits
           comm.transport().device_lanes()->stop->is.acquire();
+        }) == 0);
+}
+
+TEST_CASE("ranks of a communicator that was split have streams and devices as before") {
+  CHECK(on_devices(4, [](auto& comm) {
+          auto half = comm.split(comm.rank() % 2);
+          expect(half.has_value() && half->size() == 2, "not in halves");
+          expect(half->transport().devices()[static_cast<std::size_t>(half->rank())] == R::id(comm.rank()),
+                 "the device is another");
+          adds_up(*half);
+          adds_up(comm);
         }) == 0);
 }
