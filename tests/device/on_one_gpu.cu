@@ -289,7 +289,6 @@ int run(bool timed) {
   std::vector<std::size_t> const few = {0, 1, 1000, 100003};
   for (int ranks : {2, 3, 4, 8}) all_kernels<float>("float32", ranks, 2, few, 4096, false);
   all_kernels<__nv_bfloat16>("bfloat16", 3, 3, few, 4096, false);
-  all_kernels<__half>("float16", 4, 1, few, 4096, false);
   all_kernels<std::int64_t>("int64", 4, 2, few, 4096, false);
   if (timed) {
     std::vector<std::size_t> const many = {256, 4096, 65536, 1 << 20, 16 << 20};

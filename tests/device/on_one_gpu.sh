@@ -20,7 +20,7 @@ build() { nvcc -std=c++20 -O2 -Werror all-warnings -I ../../include -cudart stat
 status=0
 pids=()
 begin=$SECONDS
-for program in on_one_gpu transport/cuda_runtime; do
+for program in on_one_gpu ${gpu:+transport/cuda_runtime}; do
   build "$program" &
   pids+=($!)
 done

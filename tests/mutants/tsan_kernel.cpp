@@ -77,7 +77,7 @@ void check_sums(world& w, std::int32_t launches, F body_of) {
 
 TEST_CASE("rings") {
   world w(301);
-  check_sums(w, 5, [&](int r) {
+  check_sums(w, 100, [&](int r) {
     return ring_kernel<collective::all_reduce, std::int32_t, sum>{w.lane(r),     w.at(r), {16, 1},
                                                                   {sum{}, size}, call{},  patience};
   });
@@ -86,7 +86,7 @@ TEST_CASE("rings") {
 TEST_CASE("in one shot, by the stages, and directly") {
   for (kernel_route route : {kernel_route::one_shot, kernel_route::staged, kernel_route::direct}) {
     world w(301);
-    check_sums(w, 5, [&](int r) {
+    check_sums(w, 20, [&](int r) {
       return direct_kernel<collective::all_reduce, std::int32_t, sum>{w.lane(r),  w.at(r),    route,   {sum{}, size},
                                                                       w.shown(r), everything, patience};
     });

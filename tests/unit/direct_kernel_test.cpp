@@ -19,7 +19,7 @@ using namespace ringlet;
 using namespace kernel_world;
 
 // One window, which is the whole address space.
-constexpr position located(void const* p) { return {1, reinterpret_cast<std::uintptr_t>(p)}; }
+position located(void const* p) { return {1, reinterpret_cast<std::uintptr_t>(p)}; }
 std::byte* everything[most_device_peers] = {};
 
 template <collective What, class T, class Op>
