@@ -6,6 +6,7 @@
 #include "ringlet/cuda_kernels.hpp"
 #include "ringlet/direct_kernel.hpp"
 #include "ringlet/line_kernel.hpp"
+#include "ringlet/stream_steps.hpp"
 
 using namespace ringlet;
 
@@ -49,6 +50,7 @@ void prepare_them() {
   prepare<float16, average>();
   prepare<float8_e4m3, decltype(accumulate_in<float>(sum{}))>();
   prepare_kernel<direct_or_ring_kernel<collective::all_reduce, float, sum>>();
+  prepare_kernel<step_kernel<arithmetic<float, sum>>>();
   prepare_kernel<ring_kernel<collective::reduce_scatter, double, average>>();
   prepare_kernel<ring_kernel<collective::all_gather, std::int32_t, keep>>();
 #endif
