@@ -132,40 +132,39 @@ struct line_kernel {
       }
     }
 
-    // What a rank gives to a line. When it does not come, the lane has failed.
-    RINGLET_HD pack given(int from, std::size_t i, spot s, std::uint64_t since) const {
+    // What a rank gives to a line. When it does not come, the lane has failed, and to wait for others is hopeless.
+    RINGLET_HD pack given(int from, std::size_t i, spot s, std::uint64_t since, bool& hopeless) const {
       if (from == lane.rank) return mine(s);
       flagged_line const& its = line(lane.rank, from, i + 1);
       flagged_line now = its.load();
       RINGLET_NO_UNROLL
-      for (unsigned k = 0; !now.has(flag()); now = its.load(), ++k) {
-        if ((detail::time_to_look(k) && lane.stop->is.acquire() != 0) || device_clock() - since > body.patience) {
-          lane.failed.release(1);
-          break;
-        }
+      for (unsigned k = 0; !hopeless && !now.has(flag()); now = its.load(), ++k) {
+        hopeless = (detail::time_to_look(k) && lane.stop->is.acquire() != 0) || device_clock() - since > body.patience;
+        if (hopeless) lane.failed.release(1);
         worker.pause(k);
       }
       return __builtin_bit_cast(pack, now.data());
     }
     RINGLET_HD void compute() const {
       std::uint64_t const since = device_clock();
+      bool hopeless = false;
       RINGLET_NO_UNROLL
       for (std::size_t i = worker.rank(); i < count(); i += worker.size()) {
         spot const s = find(i);
         if (s.count == 0 || (What == collective::reduce_scatter && s.chunk != lane.rank)) continue;
         pack value;
         if constexpr (What == collective::all_gather) {
-          pack const own = given(s.chunk, i, s, since);
+          pack const own = given(s.chunk, i, s, since, hopeless);
           value = detail::converted_to<T>(detail::folded<in_line>(nowhere(), &own, body.how, true));
         } else {
           // In the order of a ring: rank c+1 first, rank c, the chunk's owner, last.
           int from = s.chunk + 1 < lane.size ? s.chunk + 1 : 0;
-          pack own = given(from, i, s, since);
+          pack own = given(from, i, s, since, hopeless);
           auto sum = detail::folded<in_line>(nowhere(), &own, body.how, lane.size == 1);
           RINGLET_NO_UNROLL
           for (int k = 2; k <= lane.size; ++k) {
             from = from + 1 < lane.size ? from + 1 : 0;
-            own = given(from, i, s, since);
+            own = given(from, i, s, since, hopeless);
             sum = detail::folded<in_line>(&sum, &own, body.how, k == lane.size);
           }
           value = detail::converted_to<T>(sum);

@@ -52,7 +52,8 @@ class cuda_ipc : public shared_memory {
   /// As `transport` says.
   /// @throws error(errc::unsupported) when a rank has no device, or one that reaches neither the others nor the host's memory
   template <meeting M>
-  cuda_ipc(M& m, settings const& s, time_point until) : shared_memory(m, checked(s).host, until), settings_(s) {
+  cuda_ipc(M& m, settings const& s, time_point until)
+      : shared_memory(m, checked(m, s, until).host, until), settings_(s) {
     open_pages(m, until);
     open_segments(m, until);
     set_up_lanes();
@@ -207,9 +208,14 @@ class cuda_ipc : public shared_memory {
     bool changed_ = false;
   };
 
-  static settings const& checked(settings const& s) {
+  template <meeting M>
+  static settings const& checked(M& m, settings const& s, time_point until) {
     s.check();
-    if (R::devices() == 0) throw error(errc::unsupported, std::string(R::name) + " finds no device here");
+    auto const lacks = m.exchange("cuda_ipc/devices", R::devices() == 0 ? "none" : "", until);
+    for (std::size_t r = 0; r < lacks.size(); ++r)
+      if (!lacks[r].empty())
+        throw error(errc::unsupported, detail::words("%s finds no device at rank %zu", R::name, r),
+                    static_cast<int>(r));
     return s;
   }
   std::byte* segment(int peer) const { return segments_[static_cast<std::size_t>(peer)].data(); }
