@@ -25,7 +25,7 @@ namespace ringlet {
 enum class kernel_route : std::uint8_t {
   one_shot,  ///< input goes by the stages; each rank computes all that it needs, after one meeting a round
   staged,    ///< input goes by the stages; each rank computes its chunk, and its results go by the stages again
-  direct,  ///< each rank computes its chunk in the others' memory, and writes it there; `staged` if any is out of reach
+  direct,    ///< each rank computes its chunk in the others' memory; `staged` if any of it is out of reach
 };
 
 /// A collective among ranks that reach each other's segments, as a kernel body. Block b of each rank works on share b of every
@@ -48,8 +48,8 @@ struct direct_kernel {
   kernel_route route;
   arith how;
   shown_call mine;  ///< what this rank shows; where its buffers lie matters on the route `direct` only
-  std::byte* const*
-      windows;  ///< of `direct`: for each window of each rank, `most_device_peers` a window, where it is here
+  /// Of `direct`: where each window of each rank is here, `most_device_peers` ranks a window.
+  std::byte* const* windows;
   std::uint64_t patience;  ///< nanoseconds without progress after which it gives up
 
   RINGLET_ANY_EXEC
@@ -135,9 +135,9 @@ struct direct_kernel {
     RINGLET_HD void collect_results(std::size_t first) const { copy_rows(first, true); }
     // From the stages, each chunk from its owner's, to my output; or from my input to my stage.
     RINGLET_HD void copy_rows(std::size_t first, bool collects) const {
+      int const begin_at = collects && What != collective::all_gather ? 1 : 0;  // my own results are there
       RINGLET_NO_UNROLL
-      for (int k = collects && What != collective::all_gather ? 1 : 0; k < lane_->size;
-           ++k) {  // not all from rank 0 first
+      for (int k = begin_at; k < lane_->size; ++k) {  // not all from rank 0 first
         int const c = me() + k < lane_->size ? me() + k : me() + k - lane_->size;
         std::size_t const in_whole = begin(c) + first;
         T* const staged = row(collects ? c : me(), c, first);
@@ -249,7 +249,8 @@ struct direct_kernel {
       std::byte* const at =
           lane_->places[peer].stage + shots_ % 2 * lane_->stage_bytes + static_cast<std::size_t>(chunk) * row_bytes_;
       constexpr std::size_t N = detail::pack_size<T>;
-      return reinterpret_cast<T*>(at) + (N > 1 ? (begin(chunk) + first) % (N + (N == 0)) : 0);
+      if constexpr (N > 1) return reinterpret_cast<T*>(at) + (begin(chunk) + first) % N;
+      return reinterpret_cast<T*>(at);
     }
     RINGLET_HD T const* input_of(int peer) const {
       if (peer == me()) return body_->at.input;

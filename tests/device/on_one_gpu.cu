@@ -19,7 +19,7 @@ namespace {
 
 using namespace ringlet;
 
-constexpr std::uint64_t patience = 2'000'000'000;
+constexpr std::uint64_t patience = 5'000'000'000;
 int failures = 0;
 cudaStream_t stream;
 

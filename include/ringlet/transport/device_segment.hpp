@@ -144,7 +144,8 @@ struct device_layout {
   std::size_t slots = 4;                            ///< at least 2
   std::size_t slot_bytes = std::size_t{128} << 10;  ///< a multiple of 128
   std::size_t line_count = 512;                     ///< flagged lines that a rank can send to another on a lane
-  std::size_t stage_bytes = std::size_t{64} << 10;  ///< of a lane, a multiple of 128
+  /// Of a half of a lane's stage: a multiple of 128, at least 128 for each rank.
+  std::size_t stage_bytes = std::size_t{64} << 10;
 
   /// Bytes of a segment.
   constexpr std::size_t bytes() const { return lane_offset(lanes); }
