@@ -11,19 +11,21 @@
 #include <exception>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "perf/command_line.hpp"
 #include "perf/elements.hpp"
+#include "perf/memory.hpp"
 #include "perf/results.hpp"
 #include "perf/tune.hpp"
 #include "ringlet/all_gather.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/bootstrap/environment.hpp"
-#if __has_include(<asio.hpp>)
+#if __has_include(<asio.hpp>) && !defined(__CUDACC__)  // nvcc 13 does not read Asio
 #include "ringlet/bootstrap/from_environment.hpp"
 #endif
 #include "timing.hpp"
@@ -49,6 +51,8 @@ template <ringlet::store S>
 any_communicator connect(ringlet::bootstrap<S> const& who, options const& o) {
   std::optional<any_communicator> made;
   with_transport(o, [&]<class X>(entry<X> const&) {
+    if constexpr (has_devices<X>)  // without any, connecting says so
+      if (int const n = X::runtime::devices(); n != 0) X::runtime::use(who.rank % n);
     ringlet::connect_options<X> how;
     how.transport = settings_for<X>(o);
     how.select = o.select;
@@ -82,6 +86,13 @@ void introduce(any_communicator& any, options const& o) {
         if constexpr (requires { comm.transport().provider(); })
           std::printf("# Using provider %s on %s, level %d\n", comm.transport().provider().c_str(),
                       comm.transport().interface().c_str(), comm.transport().level());
+        if constexpr (has_devices<std::remove_reference_t<decltype(comm.transport())>>) {
+          std::printf("# Devices: %s; %s wait for other ranks; %s%s\n",
+                      o.emulated ? "EMULATED BY THE HOST: times say nothing about GPUs" : "CUDA",
+                      comm.transport().stream_driven() ? "streams" : "kernels",
+                      comm.transport().why_through_host().empty() ? "directly" : "through the host: ",
+                      comm.transport().why_through_host().c_str());
+        }
         std::printf("# Using ranks\n");
         for (std::size_t r = 0; r < all.size(); ++r)
           std::printf("#  Rank %2zu Pid %6d on %10s processor %2d\n", r, all[r].pid, all[r].host, all[r].processor);
@@ -107,9 +118,18 @@ counts copies(any_communicator& any) {
 }
 
 void measure_barrier(any_communicator& any, options const& o, report& to) {
-  for (int i = 0; i < o.warm_up; ++i) meet(any);
-  double const seconds = largest(any, seconds_of(o.iterations, [&] { meet(any); }));
-  result const one{seconds * 1e6, 0, 0, std::nullopt};
+  double const mine = std::visit(
+      [&]<class X>(ringlet::communicator<X>& comm) {
+        place<X> where;
+        auto const several = [&](int n) {
+          for (int i = 0; i < n; ++i) where.call(comm, [](auto&&... first) { ringlet::barrier(first...); });
+          where.wait(comm);
+        };
+        several(o.warm_up);
+        return seconds_of(1, [&] { several(o.iterations); }) / o.iterations;
+      },
+      any);
+  result const one{largest(any, mine) * 1e6, 0, 0, std::nullopt};
   to.add({0, 0, "none", "none", one, one});
 }
 
@@ -151,7 +171,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (where.launcher != "none") {
-#if __has_include(<asio.hpp>)
+#if __has_include(<asio.hpp>) && !defined(__CUDACC__)  // nvcc 13 does not read Asio
       ringlet::launched_rank self(where, std::chrono::steady_clock::now() + std::chrono::minutes(1));
       return perf::work(self.bootstrap(), o);
 #else

@@ -67,13 +67,13 @@ for name in transports:
 # Sizes.
 for name, text in headers.items():
     check(text.count("\n") <= LONGEST_HEADER, f"{name} is longer than {LONGEST_HEADER} lines: two ideas in one file")
-core = sum(len([line for line in code(headers[name]).splitlines() if line.strip()]) for name in order[:wall])
+core = sum(len([line for line in code(headers[name]).splitlines() if line.strip() not in {"", "RINGLET_ANY_EXEC"}]) for name in order[:wall])
 check(core <= CORE, f"values, contracts and operations are {core} lines of code, more than {CORE}")
 
 # If there is no test for it, it does not exist; and a test that no list names never runs.
 for name in [name for name in headers if not name.startswith("detail/")]:
     stem = name.removesuffix(".hpp")
-    tests = [ROOT / f"tests/unit/{stem}_test.cpp", ROOT / f"tests/static/{stem}.cpp"]
+    tests = [ROOT / f"tests/unit/{stem}_test.cpp", ROOT / f"tests/static/{stem}.cpp", ROOT / f"tests/device/{stem}.cu"]
     check(any(path.exists() for path in tests), f"{name} has neither {' nor '.join(str(p.relative_to(ROOT)) for p in tests)}")
 for folder in ["static", "fail", "unit", "suite", "model", "process", "hosts", "device", "fuzz", "../examples"]:
     suite = ROOT / "tests" / folder

@@ -22,6 +22,7 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   std::vector<std::string> types{"all"}, names;
   for (element_entry const& e : elements) types.emplace_back(e.name);
   std::apply([&](auto const&... e) { (names.emplace_back(e.name), ...); }, transports);
+  names.emplace_back("cuda_ipc");
 
   app.add_option("collective", o.collective, "What to time")
       ->required()
@@ -60,6 +61,8 @@ std::optional<int> parse(int argc, char** argv, options& o) {
          "Buffers: ordinary memory, or allocated by the communicator")
       ->check(CLI::IsMember({"ordinary", "allocated"}))
       ->default_str("ordinary");
+  app.add_flag("--emulated", o.emulated,
+               "With cuda_ipc: the host plays the devices; shows that it works, and says nothing of speed");
   app.add_flag("--pin", o.pin, "Bind each rank to a processor, without a launcher");
   auto const bytes = [&](char const* name, std::optional<std::size_t>& to, char const* what) {
     app.add_option(name, to, what)->transform(CLI::AsSizeValue(false));
@@ -97,6 +100,20 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       if (o.type == e.name && !e.builds(o))
         throw CLI::ValidationError("-o", o.collective + " of " + o.type + " is built without " + o.op +
                                              "; to have it, add it to `built` in bench/perf/operators.hpp");
+    if (o.emulated && o.transport != "cuda_ipc")
+      throw CLI::ValidationError("--emulated", "is for --transport cuda_ipc");
+    if (o.emulated) o.transport = emulated_devices;
+    bool const on_devices = o.transport.starts_with("cuda_ipc");
+    if (on_devices && (o.type != "float" || (o.op != "sum" && o.collective != "all_gather")))
+      throw CLI::ValidationError("-d, -o",
+                                 "on devices sums of float are built; for more, see built_for_devices in "
+                                 "bench/perf/operators.hpp");
+    bool found = false;
+    with_transport(o, [&](auto const&) { found = true; });
+    if (!found)
+      throw CLI::ValidationError(
+          "--transport",
+          "cuda_ipc is in the ringlet-perf that nvcc builds (ringlet-perf-cuda), --emulated in the other one");
     if (!o.tune.empty() && (o.transport != "shared_memory" || o.collective != "all_reduce"))
       throw CLI::ValidationError("--tune", "is for all_reduce over shared_memory");
     if (!o.tune.empty() && o.most < (std::size_t{128} << 10))

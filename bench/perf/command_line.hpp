@@ -35,6 +35,7 @@ typename X::settings settings_for(options const& o) {
       s.board_bytes = o.board_bytes.value_or(s.board_bytes);
       s.stage_bytes = o.stage_bytes.value_or(s.stage_bytes);
     }
+    if constexpr (requires { s.stage_bytes, s.line_count; }) s.stage_bytes = o.stage_bytes.value_or(s.stage_bytes);
     s.check();
   }
   if constexpr (requires { s.provider, s.interface; }) s.provider = o.provider, s.interface = o.interface;

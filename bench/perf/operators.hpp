@@ -31,6 +31,11 @@ inline constexpr bool built = std::is_same_v<Op, ringlet::sum> ||
                               (What == ringlet::collective::all_reduce &&
                                (std::is_same_v<T, float> || std::is_same_v<T, std::int32_t>));
 
+/// The same where ranks have devices: kernels take longer to compile.
+template <class T, class Op>
+inline constexpr bool built_for_devices = std::is_same_v<T, float> &&
+                                          (std::is_same_v<Op, ringlet::keep> || std::is_same_v<Op, ringlet::sum>);
+
 /// Whether what the options ask for is built for elements of one type. Of "all" operators there is always one.
 template <class T>
 bool builds(options const& o) {

@@ -28,6 +28,7 @@ struct options {
   std::string type = "float", op = "sum";
   bool allocated = false;  ///< buffers come from the communicator
   bool pin = false;
+  bool emulated = false;  ///< devices are played by the host
   // For transports that have these settings; else their defaults.
   std::optional<std::size_t> slots, slot_bytes, lanes, board_bytes, stage_bytes;
   std::string provider, interface;  ///< of fabric

@@ -7,11 +7,17 @@
 #include "../../examples/07_own_transport.hpp"
 #include "ringlet/bootstrap/launch.hpp"
 #include "ringlet/communicator.hpp"
-#if __has_include(<rdma/fabric.h>)
+#if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
 #include "ringlet/transport/fabric.hpp"
 #endif
+#include "ringlet/transport/cuda_ipc.hpp"
 #include "ringlet/transport/in_process.hpp"
 #include "ringlet/transport/shared_memory.hpp"
+#if defined(__CUDACC__)
+#include "ringlet/transport/cuda_runtime.hpp"
+#else
+#include "ringlet/transport/emulated_runtime.hpp"
+#endif
 
 namespace perf {
 
@@ -24,11 +30,25 @@ struct entry {
   ringlet::ranks_as are;  ///< what its ranks are when there is no launcher
 };
 
-#if __has_include(<rdma/fabric.h>)
+#if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
 inline constexpr std::tuple over_libfabric{entry<ringlet::fabric>{"fabric", ringlet::ranks_as::processes}};
 #else
 inline constexpr std::tuple over_libfabric{};
 #endif
+
+/// What plays devices where the program was not built by nvcc; tables show the name.
+inline constexpr char const* emulated_devices = "cuda_ipc (emulated)";
+#if defined(__CUDACC__)
+inline constexpr std::tuple over_devices{entry<ringlet::cuda_ipc<>>{"cuda_ipc", ringlet::ranks_as::processes}};
+#else
+inline constexpr std::tuple over_devices{
+    entry<ringlet::cuda_ipc<ringlet::emulated_runtime>>{emulated_devices, ringlet::ranks_as::processes}};
+#endif
+/// Whether a transport's ranks have devices.
+template <class X>
+inline constexpr bool has_devices = requires {
+  typename X::runtime;
+};
 
 /// To measure another transport, add its line.
 inline constexpr auto transports = std::tuple_cat(
@@ -37,7 +57,7 @@ inline constexpr auto transports = std::tuple_cat(
         entry<ringlet::in_process>{"in_process", ringlet::ranks_as::threads},
         entry<sockets>{"sockets", ringlet::ranks_as::processes},
     },
-    over_libfabric);
+    over_libfabric, over_devices);
 
 template <class... X>
 std::variant<ringlet::communicator<X>...> any_of(std::tuple<entry<X>...> const&);

@@ -128,6 +128,29 @@ inline void check_root(int root, int size) {
     throw error(errc::invalid_argument, words("the root is rank %d, expected one of 0 to %d", root, size - 1));
 }
 
+// What all operations of a type call.
+template <collective What, class T, class Op>
+inline constexpr call prototype = [] {
+  using arith = arithmetic<T, Op>;
+  call c{.element = element_id<T>, .what = What};
+  auto append = [](char* to, std::size_t size, char const* from) {
+    std::size_t n = 0;
+    while (to[n] != 0) ++n;
+    for (; n + 1 < size && *from != 0; ++n, ++from) to[n] = *from;  // as much as fits
+  };
+  append(c.element_name, sizeof c.element_name, element_name<T>);
+  if constexpr (!arith::keeps || !std::is_same_v<typename arith::wire, T>) {
+    c.reduction = reduction_id<Op>;
+    using policies = detail::policies<Op>;
+    auto also = [&](char const* text) { append(c.reduction_name, sizeof c.reduction_name, text); };
+    also(operation_name<Op>);
+    if constexpr (!std::is_void_v<typename policies::accumulator>)
+      also(" in "), also(element_name<typename policies::accumulator>);
+    if constexpr (!std::is_void_v<typename policies::wire>) also(" as "), also(element_name<typename policies::wire>);
+  }
+  return c;
+}();
+
 // Throws what an operation failed by.
 [[noreturn, gnu::noinline]] inline void raise(bool gone, fault const& first, int step, int lane) {
   if (gone) throw error(errc::not_connected, "the communicator of this operation is gone");
@@ -172,10 +195,12 @@ class collective_operation : detail::started {
         root_(root),
         at_{input, output, {whole_input(What) ? input_count : output_count, static_cast<std::size_t>(s.size)}},
         how_(op, s.size),
-        call_(prototype),
+        call_(detail::prototype<What, T, Op>),
         direct_(among_mapped_peers()) {
     detail::check({input, input_count, output, output_count, sizeof(T), alignof(T), sizeof(typename arith::wire), What},
                   at_.chunks, static_cast<std::size_t>(s.rank), s.wires.slot_bytes());
+    if constexpr (requires { s.wires.refuse_on_device(input); })
+      s.wires.refuse_on_device(input), s.wires.refuse_on_device(output);
     s.start(*this);
     run = [](started& self) noexcept { return static_cast<collective_operation&>(self).advance(); };
     call_.sequence = sequence;
@@ -215,27 +240,6 @@ class collective_operation : detail::started {
   }
 
  private:
-  // What all operations of this type call.
-  static constexpr call prototype = [] {
-    call c{.element = element_id<T>, .what = What};
-    auto append = [](char* to, std::size_t size, char const* from) {
-      std::size_t n = 0;
-      while (to[n] != 0) ++n;
-      for (; n + 1 < size && *from != 0; ++n, ++from) to[n] = *from;  // as much as fits
-    };
-    append(c.element_name, sizeof c.element_name, element_name<T>);
-    if constexpr (!arith::keeps || !std::is_same_v<typename arith::wire, T>) {
-      c.reduction = reduction_id<Op>;
-      using policies = detail::policies<Op>;
-      auto also = [&](char const* text) { append(c.reduction_name, sizeof c.reduction_name, text); };
-      also(operation_name<Op>);
-      if constexpr (!std::is_void_v<typename policies::accumulator>)
-        also(" in "), also(element_name<typename policies::accumulator>);
-      if constexpr (!std::is_void_v<typename policies::wire>) also(" as "), also(element_name<typename policies::wire>);
-    }
-    return c;
-  }();
-
   // Ranks must agree on the root. It is told with the reduction, and before it.
   void name_root() {
     std::string const words = detail::words(What == collective::broadcast ? "from rank %d%s%s" : "to rank %d%s%s",

@@ -245,6 +245,7 @@ class session {
   }
   // The fault by which an operation has failed. When it is given, nobody touches this rank's buffers any more.
   [[gnu::noinline]] void reason(std::optional<fault>& why) noexcept {
+    fault_is_known_ = true;
     why = *wires.told();
     wires.tell(*why);  // not everyone may have been told
     if constexpr (requires { wires.settle(); }) wires.settle();

@@ -110,6 +110,7 @@ class ring_operation {
   /// What has been moved so far.
   RINGLET_HD constexpr movement const& moved() const { return moved_; }
   /// After `failed`: what the previous rank called, if that was something else; otherwise null.
+  RINGLET_ANY_EXEC
   RINGLET_HD constexpr call const* disagreement() const {
     if constexpr (announcing_link<Link>)
       if (differs_) return &link_->prev().announced();
@@ -126,6 +127,7 @@ class ring_operation {
   // What only the worker's leader does. Named functors: a block of threads runs them on one and tells all.
   struct post {
     ring_operation* self;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr bool operator()() const {
       // Only a whole output can be landed in; offsets in placements count from its start. What the last step receives
       // is final. Who receives nothing opens nothing: nobody would wait for it.
@@ -138,15 +140,18 @@ class ring_operation {
   };
   struct drained {
     Link* link;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr bool operator()() const { return link->next().drained(); }
   };
   struct hopeless {
     ring_operation* self;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr bool operator()() const { return self->differs_ || self->link_->broken(); }
   };
   struct peek {
     ring_operation* self;
     placement where;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr slice<wire> operator()() const {
       auto& prev = self->link_->prev();
       slice<wire> const got = prev.template try_peek<wire>(where);
@@ -161,6 +166,7 @@ class ring_operation {
   struct acquire {
     ring_operation* self;
     placement where;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr slice<wire> operator()() const {
       return self->link_->next().template try_acquire<wire>(where);
     }
@@ -169,6 +175,7 @@ class ring_operation {
     ring_operation* self;
     element const* from;
     placement where;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr bool operator()() const {
       self->announce();
       if constexpr (zero_copy()) return self->link_->next().try_put(slice<wire const>{from, where.count}, where);
@@ -178,6 +185,7 @@ class ring_operation {
   struct finish {
     ring_operation* self;
     bool commit, release;
+    RINGLET_ANY_EXEC
     RINGLET_HD constexpr bool operator()() const {
       if (commit) {
         self->announce();
@@ -189,6 +197,7 @@ class ring_operation {
   };
 
   RINGLET_HD constexpr bool receives() const { return schedule_[schedule_.steps() - 1].does.receive; }
+  RINGLET_ANY_EXEC
   RINGLET_HD constexpr void announce() {
     if constexpr (announcing_link<Link>)
       if (called_ != nullptr && !sent_) link_->next().announce(*called_);
@@ -220,6 +229,7 @@ class ring_operation {
   }
 
   // One slice: the transaction.
+  RINGLET_ANY_EXEC
   RINGLET_HD constexpr bool advance(step s) {
     auto const chunk = static_cast<std::size_t>(s.chunk);
     partition const shares{at_.chunks.length(chunk), at_.lanes};

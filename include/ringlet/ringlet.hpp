@@ -82,6 +82,23 @@
 // All-reduce over two transports, one inside hosts and one between them; which ranks share a host:
 //   ringlet/hierarchical.hpp
 //   ringlet/bootstrap/same_host.hpp
+// What runs on devices, and as if on one; the collectives as kernels; their launches (for nvcc):
+//   ringlet/kernel.hpp
+//   ringlet/emulated_kernel.hpp
+//   ringlet/cuda_kernels.hpp
+//   ringlet/direct_kernel.hpp
+//   ringlet/line_kernel.hpp
+//   ringlet/cuda.hpp
+//   ringlet/cuda_elements.hpp
+// Ranks with a GPU each, or one among them, on one machine; collectives in streams; the same without a GPU:
+//   ringlet/transport/device_runtime.hpp
+//   ringlet/transport/emulated_runtime.hpp
+//   ringlet/transport/cuda_runtime.hpp
+//   ringlet/transport/cuda_ipc.hpp
+//   ringlet/stream_steps.hpp
+//   ringlet/on_stream.hpp
+// Memory of devices over any other transport, as between hosts:
+//   ringlet/through_host.hpp
 // A ring on a virtual clock, to try schedules, sizes, loss and death on; the engine on it, and whole programs:
 //   ringlet/transport/simulated_settings.hpp
 //   ringlet/transport/simulated.hpp

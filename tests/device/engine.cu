@@ -1,39 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same engine, arithmetic and queue as on the host, for a block of device threads: this file passes by compiling.
+// The same engine, arithmetic and queue as on the host, with a link of one's own and a warp as worker, 8 lanes a block: this file
+// passes by compiling.
+#include "ringlet/kernel.hpp"
 #include "ringlet/operation.hpp"
 #include "ringlet/reduction.hpp"
 #include "ringlet/transport/slot_ring.hpp"
 
 namespace engine_test {
 using namespace ringlet;
-
-// A block of threads as one worker. Host passes see it too, so bodies are guarded, not functions.
-struct block {
-#if defined(__CUDA_ARCH__)
-  RINGLET_HD unsigned rank() const { return threadIdx.x; }
-  RINGLET_HD unsigned size() const { return blockDim.x; }
-  RINGLET_HD void sync() const { __syncthreads(); }
-#else
-  RINGLET_HD unsigned rank() const { return 0; }
-  RINGLET_HD unsigned size() const { return 1; }
-  RINGLET_HD void sync() const {}
-#endif
-  template <class F>
-  RINGLET_HD std::invoke_result_t<F&> leader(F f) const {
-#if defined(__CUDA_ARCH__)
-    using result = std::invoke_result_t<F&>;
-    __shared__ alignas(16) unsigned char told[64];
-    static_assert(sizeof(result) <= sizeof told);
-    if (threadIdx.x == 0) *reinterpret_cast<result*>(told) = f();
-    __syncthreads();
-    result const r = *reinterpret_cast<result*>(told);
-    __syncthreads();
-    return r;
-#else
-    return f();
-#endif
-  }
-};
 
 struct device_link {
   slot_ring<>::sender next_;
@@ -46,14 +20,14 @@ struct device_link {
 
 template <collective What, class T, class Op>
 __global__ void run(device_link* links, int rank, int size, buffers<T> at, pipelining pipe, Op op, status* result) {
-  at.lane = blockIdx.x;
-  at.lanes = gridDim.x;
-  ring_operation<ring_schedule<What>, arithmetic<T, Op>, device_link, block> operation(
-      ring_schedule<What>{rank, size}, links[blockIdx.x], at, pipe, arithmetic<T, Op>(op, size), nullptr, block{});
+  at.lane = blockIdx.x * 8 + threadIdx.x / 32;
+  at.lanes = gridDim.x * 8;
+  ring_operation<ring_schedule<What>, arithmetic<T, Op>, device_link, this_warp> operation(
+      ring_schedule<What>{rank, size}, links[at.lane], at, pipe, arithmetic<T, Op>(op, size), nullptr, this_warp{});
   status s;
   while ((s = operation.poll()) == status::pending) {
   }
-  if (threadIdx.x == 0) *result = s;
+  if (this_warp{}.rank() == 0) result[at.lane] = s;
 }
 
 template __global__ void run<collective::all_reduce>(device_link*, int, int, buffers<float>, pipelining, sum, status*);

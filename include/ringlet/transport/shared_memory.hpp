@@ -159,6 +159,13 @@ class shared_memory : private detail::mapped_files, public segment_peers, public
     return reinterpret_cast<T*>(address(peer, where));
   }
 
+ protected:
+  /// Whether a peer's process has ended.
+  bool ended(int peer) const {
+    pollfd p{peers[static_cast<std::size_t>(peer)].life.get(), POLLIN, 0};
+    return p.fd >= 0 && ::poll(&p, 1, 0) > 0 && p.revents != 0;
+  }
+
  private:
   struct window {
     std::uint64_t id;
@@ -201,11 +208,6 @@ class shared_memory : private detail::mapped_files, public segment_peers, public
       if (w.id == where.window) return w.parts[static_cast<std::size_t>(peer)].data() + where.offset;
     return nullptr;
   }
-  bool ended(int peer) const {
-    pollfd p{peers[static_cast<std::size_t>(peer)].life.get(), POLLIN, 0};
-    return p.fd >= 0 && ::poll(&p, 1, 0) > 0 && p.revents != 0;
-  }
-
   std::vector<window> windows_;
   std::vector<mapping> rooms_;
   std::uint64_t next_window_ = 1;

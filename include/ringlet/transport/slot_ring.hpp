@@ -69,6 +69,11 @@ struct slot_ring {
   class sender {
    public:
     RINGLET_HD explicit sender(slot_ring const& r) : ring_(r) {}
+    /// Goes on after an end that has sent so many slices; credits are asked for anew.
+    RINGLET_HD sender(slot_ring const& r, std::uint64_t sent)
+        : ring_(r), sent_(sent), released_(sent - r.slot_count), index_(sent % r.slot_count) {}
+    /// Slices sent so far.
+    RINGLET_HD std::uint64_t count() const { return sent_; }
 
     template <class T>
     RINGLET_HD slice<T> try_acquire(placement where) {
@@ -96,6 +101,11 @@ struct slot_ring {
   class receiver {
    public:
     RINGLET_HD explicit receiver(slot_ring const& r) : ring_(r) {}
+    /// Goes on after an end that has received so many slices.
+    RINGLET_HD receiver(slot_ring const& r, std::uint64_t received)
+        : ring_(r), received_(received), filled_(received), index_(received % r.slot_count) {}
+    /// Slices received so far.
+    RINGLET_HD std::uint64_t count() const { return received_; }
 
     template <class T>
     RINGLET_HD slice<T> try_peek(placement where) {

@@ -68,6 +68,32 @@ TEST_CASE("as many slices as slots can be under way, no more, until one is relea
   CHECK(q.in.try_acquire<int>(few(1)));
 }
 
+TEST_CASE("ends go on where earlier ones have stopped") {
+  queue q(3);
+  for (int launch = 0; launch < 10; ++launch) {  // each a number of slices that is no multiple of the slots
+    slot_ring<>::sender in(q.ring, static_cast<std::uint64_t>(2 * launch));
+    slot_ring<>::receiver out(q.ring, static_cast<std::uint64_t>(2 * launch));
+    CHECK_FALSE(out.try_peek<int>(few(1)));
+    for (int i = 0; i < 2; ++i) {
+      *in.try_acquire<int>(few(1)).data = 2 * launch + i;
+      in.commit();
+    }
+    for (int i = 0; i < 2; ++i) {
+      REQUIRE(*out.try_peek<int>(few(1)).data == 2 * launch + i);
+      out.release();
+    }
+    CHECK(in.count() == static_cast<std::uint64_t>(2 * launch + 2));
+    CHECK(out.count() == in.count());
+  }
+  // What is under way counts against those who go on.
+  slot_ring<>::sender in(q.ring, 20);
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(in.try_acquire<int>(few(1)));
+    in.commit();
+  }
+  CHECK_FALSE(slot_ring<>::sender(q.ring, in.count()).try_acquire<int>(few(1)));
+}
+
 TEST_CASE("asking again gives the same place") {
   queue q(2);
   auto const place = q.in.try_acquire<int>(few(1)).data;

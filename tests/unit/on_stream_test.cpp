@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What calls in streams promise besides their results, which tests/suite/cuda_ipc.cpp looks at.
+#include "ringlet/on_stream.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <thread>
+
+#include "../emulated.hpp"
+#include "ringlet/allocate.hpp"
+
+namespace {
+
+using namespace tests;
+using ringlet::on;
+
+}  // namespace
+
+TEST_CASE("calls of one communicator on several streams run one after the other") {
+  for (bool one_device : {false, true})
+    CHECK(on_devices(
+              2,
+              [](auto& comm) {
+                constexpr std::size_t count = 3000;
+                auto const a = comm.template allocate<float>(count);
+                std::fill(a.begin(), a.end(), 1.0f);
+                stream s[3];
+                for (int k = 0; k < 12; ++k) ringlet::all_reduce(on(s[k % 3].get()), comm, a);
+                for (auto& each : s) ringlet::wait(on(each.get()), comm);
+                for (float x : a) expect(x == 4096, "each of twelve calls doubles what the one before left");
+              },
+              small_device(), one_device) == 0);
+}
+
+TEST_CASE("a captured call repeats, where a kernel runs it whole") {
+  CHECK(on_devices(3, [](auto& comm) {
+          auto const a = comm.template allocate<float>(700);
+          std::fill(a.begin(), a.end(), 1.0f);
+          stream s;
+          emulated::begin_capture(s.get());
+          ringlet::all_reduce(on(s.get()), comm, a);
+          auto const graph = emulated::end_capture(s.get());
+          for (int k = 0; k < 5; ++k) emulated::replay(s.get(), graph);
+          ringlet::wait(on(s.get()), comm);
+          for (float x : a) expect(x == 243, "three to the fifth");
+        }) == 0);
+  CHECK(on_devices(
+            2,
+            [](auto& comm) {
+              auto const a = comm.template allocate<float>(10);
+              stream s;
+              emulated::begin_capture(s.get());
+              expect(error_of([&] { ringlet::all_reduce(on(s.get()), comm, a); }), errc::invalid_argument,
+                     "do not capture");
+              emulated::end_capture(s.get());
+              ringlet::all_reduce(on(s.get()), comm, a);  // nothing was sent: all is well
+              ringlet::wait(on(s.get()), comm);
+            },
+            small_device(), true) == 0);
+}
+
+TEST_CASE("wrong buffers are refused before anything is sent") {
+  CHECK(on_devices(2, [](auto& comm) {
+          auto const a = comm.template allocate<float>(100);
+          std::span<float> const all(a.data(), a.size());
+          stream s;
+          auto refused = [&](auto&& in, auto&& out) {
+            return error_of([&] { ringlet::all_reduce(on(s.get()), comm, in, out); });
+          };
+          expect(refused(all.first(3), all.last(4)), errc::invalid_argument, "give as many");
+          expect(refused(all.first(60), all.last(60)), errc::invalid_argument, "overlap");
+          ringlet::all_reduce(on(s.get()), comm, a);
+          ringlet::wait(on(s.get()), comm);
+        }) == 0);
+}
+
+TEST_CASE("ranks that call different things find out, and say what") {
+  for (bool one_device : {false, true})
+    CHECK(on_devices(
+              2,
+              [](auto& comm) {
+                auto const a = comm.template allocate<float>(100);
+                stream s;
+                std::span<float> const some(a.data(), comm.rank() == 0 ? 100 : 99);
+                auto const e = error_of([&] {
+                  ringlet::all_reduce(on(s.get()), comm, some);
+                  ringlet::wait(on(s.get()), comm);
+                });
+                expect(e, errc::mismatch, "called something else than rank");
+                expect(error_of([&] { ringlet::all_reduce(on(s.get()), comm, a); }), errc::not_connected);
+              },
+              small_device(), one_device) == 0);
+}
+
+TEST_CASE("a rank that does not come is waited for as long as was said") {
+  for (bool one_device : {false, true}) {
+    auto o = small_device();
+    o.timeout = 300ms;
+    CHECK(on_devices(
+              2,
+              [](auto& comm) {
+                auto const a = comm.template allocate<float>(1000);
+                stream s;
+                if (comm.rank() == 0) ringlet::all_reduce(on(s.get()), comm, a);
+                auto const e = error_of([&] {
+                  while (comm.rank() != 0) {  // it comes too late, and is told so by its next call
+                    std::this_thread::sleep_for(50ms);
+                    if (comm.transport().told() != nullptr) ringlet::all_reduce(on(s.get()), comm, a);
+                  }
+                  ringlet::wait(on(s.get()), comm);
+                });
+                expect(e, errc::timed_out, "300 ms");
+              },
+              o, one_device) == 0);
+  }
+}
+
+TEST_CASE("abort ends what waits on devices, at all ranks") {
+  for (bool one_device : {false, true})
+    CHECK(on_devices(
+              3,
+              [](auto& comm) {
+                stream s;
+                auto const begin = std::chrono::steady_clock::now();
+                auto const e = error_of([&] {
+                  auto const a = comm.template allocate<float>(1000);
+                  if (comm.rank() != 0) ringlet::all_reduce(on(s.get()), comm, a);
+                  if (comm.rank() == 0) comm.abort("enough");
+                  ringlet::wait(on(s.get()), comm);
+                });
+                expect(e, errc::aborted, "enough");
+                expect(std::chrono::steady_clock::now() - begin < 3s, "it took as long as if nobody had been told");
+              },
+              small_device(), one_device) == 0);
+}
