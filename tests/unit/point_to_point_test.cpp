@@ -61,37 +61,42 @@ OVER_BOTH("a ring in which all send to the right before they receive from the le
 }
 
 OVER_BOTH("messages keep their order between two ranks, and wait for nobody else's") {
-  CHECK(on<Ranks>(3, [](auto& comm) {
-          constexpr int many = 50;
-          using X = typename Ranks::transport;
-          std::vector<std::vector<int>> values;
-          std::deque<ringlet::message_operation<X, int>> under_way;
-          auto count = [](int i) { return static_cast<std::size_t>(i % 5 == 0 ? 40'000 : i); };
-          auto start = [&](int i, int peer, bool sends) {
-            under_way.emplace_back(comm.session(), values.back().data(), count(i), peer, sends);
-          };
-          // Rank 0 sends to both, all at once; rank 2 takes the first before rank 1 takes any.
-          values.reserve(2 * many);
-          if (comm.rank() == 0) {
-            for (int i = 0; i < many; ++i)
-              for (int to : {1, 2}) values.emplace_back(count(i), 10 * i + to), start(i, to, true);
-            for (auto& m : under_way) m.wait();
-          } else {
-            if (comm.rank() == 1) {
-              std::vector<int> go(1);
-              ringlet::recv(comm, go, 2);
-            }
-            for (int i = 0; i < many; ++i) values.emplace_back(count(i)), start(i, 0, false);
-            if (comm.rank() == 2) {
-              for (auto& m : under_way) m.wait();
-              ringlet::send(comm, std::vector<int>{1}, 1);
-            }
-            while (!under_way.empty()) under_way.back().wait(), under_way.pop_back();  // the last one first
-            for (int i = 0; i < many; ++i)
-              for (int x : values[static_cast<std::size_t>(i)])
-                expect(x == 10 * i + comm.rank(), "the message's values");
-          }
-        }) == 0);
+  ringlet::connect_options<typename Ranks::transport> soon;
+  soon.timeout = 5s;
+  CHECK(on<Ranks>(
+            3,
+            [](auto& comm) {
+              constexpr int many = 50;
+              using X = typename Ranks::transport;
+              std::vector<std::vector<int>> values;
+              std::deque<ringlet::message_operation<X, int>> under_way;
+              auto count = [](int i) { return static_cast<std::size_t>(i % 5 == 0 ? 40'000 : i); };
+              auto start = [&](int i, int peer, bool sends) {
+                under_way.emplace_back(comm.session(), values.back().data(), count(i), peer, sends);
+              };
+              // Rank 0 sends to both, all at once; rank 2 takes the first before rank 1 takes any.
+              values.reserve(2 * many);
+              if (comm.rank() == 0) {
+                for (int i = 0; i < many; ++i)
+                  for (int to : {1, 2}) values.emplace_back(count(i), 10 * i + to), start(i, to, true);
+                for (auto& m : under_way) m.wait();
+              } else {
+                if (comm.rank() == 1) {
+                  std::vector<int> go(1);
+                  ringlet::recv(comm, go, 2);
+                }
+                for (int i = 0; i < many; ++i) values.emplace_back(count(i)), start(i, 0, false);
+                if (comm.rank() == 2) {
+                  for (auto& m : under_way) m.wait();
+                  ringlet::send(comm, std::vector<int>{1}, 1);
+                }
+                while (!under_way.empty()) under_way.back().wait(), under_way.pop_back();  // the last one first
+                for (int i = 0; i < many; ++i)
+                  for (int x : values[static_cast<std::size_t>(i)])
+                    expect(x == 10 * i + comm.rank(), "the message's values");
+              }
+            },
+            soon) == 0);
 }
 
 OVER_BOTH("who waits in a collective drives its messages, and who waits for a message its collectives") {
