@@ -32,22 +32,25 @@ inline constexpr std::size_t packs_at_once<small_float<ExponentBits, MantissaBit
     ExponentBits + MantissaBits == 15 ? 2 : 1;
 
 // What one load or store moves, 16 bytes and for narrower types on the wire fewer. It may stand for elements of any type.
-template <std::size_t Bytes>
-struct [[gnu::may_alias]] alignas(Bytes) raw {
+template <std::size_t Bytes, std::size_t Alignment>
+struct [[gnu::may_alias]] alignas(Alignment) raw {
   std::conditional_t<Bytes % 4 == 0, std::uint32_t, std::uint8_t> part[Bytes % 4 == 0 ? Bytes / 4 : Bytes];
 };
 
-// N elements in registers.
+// N elements in registers. One element by itself is where its type may be: two floats as a complex number at 4 bytes.
 template <class T, std::size_t N>
 struct pack {
   T at[N];
 
   RINGLET_HD static pack load(T const* from) {
-    return __builtin_bit_cast(pack, *reinterpret_cast<raw<sizeof(pack)> const*>(from));
+    return __builtin_bit_cast(pack, *reinterpret_cast<in_memory const*>(from));
   }
   RINGLET_HD void store(T* to) const {
-    *reinterpret_cast<raw<sizeof(pack)>*>(to) = __builtin_bit_cast(raw<sizeof(pack)>, *this);
+    *reinterpret_cast<in_memory*>(to) = __builtin_bit_cast(in_memory, *this);
   }
+
+ private:
+  using in_memory = raw<sizeof(T) * N, N == 1 ? alignof(T) : sizeof(T) * N>;
 };
 
 // How many elements go in a pack when a loop works on two types, or 0 if they go one at a time: as many as fit into 16 bytes.
