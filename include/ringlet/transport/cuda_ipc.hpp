@@ -134,9 +134,17 @@ class cuda_ipc : public shared_memory {
     on_my_device const here(device_);
     if (R::capturing(s)) return launches();  // a graph is ordered by whoever launches it
     if (calls_ != 0) R::wait(s, done_.get());
-    launches();
-    R::record(done_.get(), s);
-    ++calls_;
+    auto has_been_put = [&] {
+      R::record(done_.get(), s);
+      ++calls_;
+    };
+    try {
+      launches();
+    } catch (...) {
+      has_been_put();  // a part of it may be in the stream, and needs this rank's memory
+      throw;
+    }
+    has_been_put();
   }
   /// What a block of any rank has reported, if it was the first to give up: whom others told to stop says so only.
   struct reported {
@@ -200,7 +208,10 @@ class cuda_ipc : public shared_memory {
     }
     on_my_device(on_my_device const&) = delete;
     ~on_my_device() {
-      if (changed_) R::use(before_);
+      if (changed_) try {
+          R::use(before_);
+        } catch (error const&) {  // what has failed says so at the caller's next call
+        }
     }
 
    private:
@@ -211,10 +222,15 @@ class cuda_ipc : public shared_memory {
   template <meeting M>
   static settings const& checked(M& m, settings const& s, time_point until) {
     s.check();
-    auto const lacks = m.exchange("cuda_ipc/devices", R::devices() == 0 ? "none" : "", until);
+    char const* mine = "";
+    if (R::devices() == 0)
+      mine = "finds no device";
+    else if (s.form == device_form::stream && !R::waits_for_values())
+      mine = "has no streams that wait for values, as device_form::stream was told to use,";
+    auto const lacks = m.exchange("cuda_ipc/devices", mine, until);
     for (std::size_t r = 0; r < lacks.size(); ++r)
       if (!lacks[r].empty())
-        throw error(errc::unsupported, detail::words("%s finds no device at rank %zu", R::name, r),
+        throw error(errc::unsupported, detail::words("%s %.99s at rank %zu", R::name, lacks[r].c_str(), r),
                     static_cast<int>(r));
     return s;
   }
@@ -283,8 +299,6 @@ class cuda_ipc : public shared_memory {
     bool shared = false;
     for (std::size_t i = 0; i < devices_.size(); ++i)
       for (std::size_t j = 0; j < i; ++j) shared = shared || devices_[i] == devices_[j];
-    if (settings_.form == device_form::stream && !all.all_wait_for_values)
-      throw error(errc::unsupported, "device_form::stream was asked for, but a rank's streams cannot wait for values");
     stream_driven_ = settings_.form == device_form::stream ||
                      (settings_.form == device_form::automatic && shared && all.all_wait_for_values);
   }
