@@ -34,12 +34,13 @@ struct on_stream {
 
 /// Names the stream of a call: `all_reduce(on(stream), comm, input, output)`.
 ///
-/// Such a call returns at once: buffers are memory of the device, and hold results when the stream has come past it. All ranks
-/// call alike, in the same order, from one thread each. Calls of one communicator run one after the other, also on different streams.
-/// Where `comm.transport().stream_driven()` is false, a call may be captured into a graph, after one of its kind that loads its
-/// kernel; then whoever launches graphs keeps them in one order with other calls. What goes wrong later ends the communicator,
-/// and is thrown by the next call or by `wait`. Ranks that call different things are told so; or, if what they call takes
-/// different routes (`device_selection`), that they have waited in vain.
+/// Such a call returns at once: buffers are memory of the device, and hold results when the stream has come past it.
+/// All ranks call alike, in the same order, from one thread each. Calls of one communicator run one after the other,
+/// also on different streams. Where `comm.transport().stream_driven()` is false, a call may be captured into a graph,
+/// after one of its kind that loads its kernel; then whoever launches graphs keeps them in one order with other calls.
+/// What goes wrong later ends the communicator, and is thrown by the next call or by `wait`. Ranks that call different
+/// things are told so; or, if what they call takes different routes (`device_selection`), that they have waited in
+/// vain.
 template <class Stream>
 on_stream<Stream> on(Stream stream) {
   return {stream};
@@ -284,10 +285,11 @@ void barrier(on_stream<typename R::stream> where, communicator<cuda_ipc<R>, Size
                                                             collective::barrier);
 }
 
-/// Waits on the host until everything in the stream is done, and looks after the ranks meanwhile: what a peer's end or a
-/// time without progress would leave waiting is ended.
+/// Waits on the host until everything in the stream is done, and looks after the ranks meanwhile: what a peer's end or
+/// a time without progress would leave waiting is ended.
 /// @throws error(errc::peer_lost, timed_out, mismatch, aborted) what a call on this communicator has failed by
-/// @throws error(errc::unsupported) in the runtime's words when the stream itself has failed: that ends the communicator, too
+/// @throws error(errc::unsupported) in the runtime's words when the stream itself has failed: that ends the
+///   communicator, too
 /// @throws error(errc::invalid_argument) while the stream is captured
 template <class R, int Size>
 void wait(on_stream<typename R::stream> where, communicator<cuda_ipc<R>, Size>& comm) {
@@ -298,7 +300,8 @@ void wait(on_stream<typename R::stream> where, communicator<cuda_ipc<R>, Size>& 
     throw error(errc::invalid_argument, "a stream that is captured runs nothing: wait after its graph was launched");
   detail::or_tell(s, [&] { detail::look_after<R>(s, where.stream); });
   if (!s.failed()) return;
-  // What is in the stream ends soon, now that its waits are over; if other work of the caller's does not, that is not waited for.
+  // What is in the stream ends soon, now that its waits are over; if other work of the caller's does not, that is not
+  // waited for.
   for (auto const end = clock::now() + std::chrono::seconds(5); !R::idle(where.stream) && clock::now() < end;) {
     if (x.stream_driven()) x.release_waits();  // again and again: a step that had begun may still post its numbers
     std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -22,17 +22,20 @@
 #include "ringlet/transport/device_memory.hpp"
 #include "ringlet/transport/device_runtime.hpp"
 
-// Memory of devices over any transport of the host, as between hosts: device, host, wire, host, device, a slice behind the other.
+// Memory of devices over any transport of the host, as between hosts: device, host, wire, host, device, a slice behind
+// the other.
 
 namespace ringlet {
 
-/// What a rank needs to let memory of its device travel by way of the host: pinned memory for some slices, and two streams of
-/// the device that is current when it is made. It may serve one call after the other, on any communicator, from one thread.
+/// What a rank needs to let memory of its device travel by way of the host: pinned memory for some slices, and two
+/// streams of the device that is current when it is made. It may serve one call after the other, on any communicator,
+/// from one thread.
 /// @tparam R the runtime
 template <device_runtime R>
 class host_staging {
  public:
-  /// @param slice_bytes bytes of a slice, a multiple of 128, at least those of an element; the same on all ranks of a call
+  /// @param slice_bytes bytes of a slice, a multiple of 128, at least those of an element; the same on all ranks of a
+  ///   call
   /// @param slices under way at once, at least 3: one that comes, one that travels, one that goes
   /// @throws error(errc::invalid_argument) for what cannot work
   /// @throws error(errc::unsupported) when memory of the host cannot be pinned
@@ -46,7 +49,7 @@ class host_staging {
   /// Memory of slice i, of `slices()` in turn.
   std::byte* slice(std::size_t i) const { return memory_.get() + i % slots_.size() * slice_bytes_; }
 
-  /// The device's stream for what comes to the host, the one for what goes back, and whether either has got past slice i.
+  /// The device's stream for what comes to the host, the one for what goes back, and whether slice i has got through.
   typename R::stream coming() const { return coming_.get(); }
   typename R::stream going() const { return going_.get(); }
   bool has_come(std::size_t i) const { return R::passed(slots_[i % slots_.size()].came.get()); }
@@ -100,9 +103,9 @@ struct through_host {
   typename R::stream stream;
 };
 
-/// Names how a call on memory of devices travels over a transport of the host: `all_reduce(through(staging, stream), comm, in,
-/// out)`. It begins when the stream has come to it; but the host runs it, so unlike a call `on(stream)` it returns when all has
-/// come to the output.
+/// Names how a call on memory of devices travels over a transport of the host: `all_reduce(through(staging, stream),
+/// comm, in, out)`. It begins when the stream has come to it; but the host runs it, so unlike a call `on(stream)` it
+/// returns when all has come to the output.
 template <device_runtime R>
 through_host<R> through(host_staging<R>& staging, typename R::stream stream) {
   return {staging, stream};
@@ -172,8 +175,9 @@ void travel(through_host<R> where, session<X>& s, T const* input, T* output, std
 
 }  // namespace detail
 
-/// An all-reduce of memory of devices over a transport of the host, in slices, each an `all_reduce` of its own: while one travels,
-/// the next one comes from the device and the one before goes back to it. All ranks get the same bits; chunks are those of slices.
+/// An all-reduce of memory of devices over a transport of the host, in slices, each an `all_reduce` of its own: while
+/// one travels, the next one comes from the device and the one before goes back to it. All ranks get the same bits;
+/// chunks are those of slices.
 /// @param input,output memory of the device; the same number of elements on all ranks; the same memory or separate
 /// @throws error as `all_reduce`; then what has come to the output is not known
 template <device_runtime R, class X, int Size, contiguous In, contiguous Out, class Op = sum>

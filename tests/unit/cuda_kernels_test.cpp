@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernel bodies, run by threads and by fibres in a device's place, give the bits that the host's engine gives. Thread Sanitizer
-// sees in this what they owe each other.
+// Kernel bodies, run by threads and by fibres in a device's place, give the bits that the host's engine gives. Thread
+// Sanitizer sees in this what they owe each other.
 #include "ringlet/cuda_kernels.hpp"
 
 #include <doctest/doctest.h>

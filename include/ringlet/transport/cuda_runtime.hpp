@@ -18,8 +18,8 @@
 
 namespace ringlet {
 
-/// CUDA as a `device_runtime`. For nvcc. What only the driver has is looked up while running, so that a program which is linked
-/// with the static runtime alone starts on a machine without a driver, and finds no device there.
+/// CUDA as a `device_runtime`. For nvcc. What only the driver has is looked up while running, so that a program which
+/// is linked with the static runtime alone starts on a machine without a driver, and finds no device there.
 class cuda_runtime {
  public:
   static constexpr char const* name = "cuda";
