@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks with GPUs of one machine sum their gradients in a stream: the call returns at once, and what comes after it in the
-// stream finds the sums. `nvcc -x cu -std=c++20 14_cuda_ipc.cpp` makes it use CUDA, and skip (77) where there is no GPU; a
-// plain compiler makes the host play the devices.
+// Ranks with GPUs of one machine sum their gradients in a stream: the call returns at once, and what comes after it in
+// the stream finds the sums. `nvcc -x cu -std=c++20 14_cuda_ipc.cpp` makes it use CUDA, and skip (77) where there is no
+// GPU; a plain compiler makes the host play the devices.
 #include <cstdio>
 #include <vector>
 

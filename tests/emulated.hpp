@@ -36,8 +36,8 @@ inline ringlet::connect_options<over_emulated> small_device(std::size_t lanes = 
   return o;
 }
 
-// Runs f(communicator) on n ranks that are processes with a device each, or with one among them. The process of the test makes
-// no call to the runtime itself, for what it forks could make none then.
+// Runs f(communicator) on n ranks that are processes with a device each, or with one among them. The process of the
+// test makes no call to the runtime itself, for what it forks could make none then.
 template <class F>
 int on_devices(int n, F&& f, ringlet::connect_options<over_emulated> const& options = small_device(),
                bool one_device = false) {

@@ -10,7 +10,8 @@
 #include "ringlet/cuda_kernels.hpp"
 #include "ringlet/emulated_kernel.hpp"
 
-// What tests of kernel bodies share: ranks that run in one launch, their buffers, and what the host's engine makes of them.
+// What tests of kernel bodies share: ranks that run in one launch, their buffers, and what the host's engine makes of
+// them.
 
 namespace kernel_world {
 

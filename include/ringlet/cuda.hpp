@@ -34,8 +34,8 @@ inline void check_cuda(cudaError_t result, char const* what) {
               std::string(what) + ": " + cudaGetErrorString(result));
 }
 
-/// Loads a kernel on the current device. To be called for every body before any of them waits for others: left to itself,
-/// CUDA loads a kernel at its first launch, which does not return while another one is running.
+/// Loads a kernel on the current device. To be called for every body before any of them waits for others: left to
+/// itself, CUDA loads a kernel at its first launch, which does not return while another one is running.
 template <kernel_body Body>
 void prepare_kernel() {
   cudaFuncAttributes attributes;

@@ -6,8 +6,8 @@
 
 #include "ringlet/element.hpp"
 
-// CUDA's own 16-bit types as elements. They are the same on the wire as ringlet's, so ranks may mix them. Devices convert them
-// by an instruction, where ringlet's take a dozen; which NaN a result is may differ.
+// CUDA's own 16-bit types as elements. They are the same on the wire as ringlet's, so ranks may mix them. Devices
+// convert them by an instruction, where ringlet's take a dozen; which NaN a result is may differ.
 
 namespace ringlet {
 

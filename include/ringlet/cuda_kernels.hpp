@@ -16,18 +16,18 @@
 #include "ringlet/transport/device_segment.hpp"
 #include "ringlet/transport/slot_ring.hpp"
 
-// Collectives as kernel bodies: what cuda_ipc starts on streams. They are ordinary code, which host threads run as well.
+// Collectives as kernel bodies: what cuda_ipc starts on streams. They are ordinary code: host threads run it, too.
 
 namespace ringlet {
 
 namespace detail {
 
-// Whether a wait, at its k-th poll in vain, should look whether its rank is to stop: that may be told in memory of the host,
-// to which the way is much longer than to what is waited for.
+// Whether a wait, at its k-th poll in vain, should look whether its rank is to stop: that may be told in memory of the
+// host, to which the way is much longer than to what is waited for.
 RINGLET_HD constexpr bool time_to_look(unsigned k) { return k % 64 == 63; }
 
-// A slice's place in a slot, moved towards the header by as much as makes it aligned like its place in the whole buffer: then
-// both can be accessed in packs. A slot's header has room for it.
+// A slice's place in a slot, moved towards the header by as much as makes it aligned like its place in the whole
+// buffer: then both can be accessed in packs. A slot's header has room for it.
 template <class T>
 RINGLET_HD slice<T> aligned_like(slice<T> at, placement where) {
   constexpr std::size_t N = pack_size<T>;
@@ -79,12 +79,12 @@ struct lane_failed {
   RINGLET_HD bool operator()() const { return lane->failed.acquire() != 0; }
 };
 
-// What the leader of a block has for itself. It lies in what the block has in common, since there it takes the other members
-// no registers.
+// What the leader of a block has for itself. It lies in what the block has in common, since there it takes the other
+// members no registers.
 struct leaders_own {
   device_link link;
-  // How far the operation was when the leader last looked, when that was, and which of the two things that it may wait for
-  // were there: a slice to take, room for one to send.
+  // How far the operation was when the leader last looked, when that was, and which of the two things that it may wait
+  // for were there: a slice to take, room for one to send.
   std::size_t moves = 0;
   std::uint64_t since = device_clock();
   bool slice = false, room = false;
@@ -103,8 +103,8 @@ struct begin_lane {
   }
 };
 
-// After a poll in vain: waits until there is more than before. False when that has taken too long. The whole block waits
-// for one thread, which is cheaper than to poll with all.
+// After a poll in vain: waits until there is more than before. False when that has taken too long. The whole block
+// waits for one thread, which is cheaper than to poll with all.
 template <class Operation, class W>
 struct await_more {
   Operation const* run;
@@ -201,8 +201,8 @@ struct ring_kernel {
   }
 };
 
-/// The same bodies for several ranks in one launch: for ranks that share a device, all of whose blocks must be there at the
-/// same time.
+/// The same bodies for several ranks in one launch: for ranks that share a device, all of whose blocks must be there at
+/// the same time.
 /// @tparam Body a rank's
 template <kernel_body Body>
 struct all_ranks {

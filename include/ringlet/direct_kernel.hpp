@@ -28,15 +28,15 @@ enum class kernel_route : std::uint8_t {
   direct,    ///< each rank computes its chunk in the others' memory; `staged` if any of it is out of reach
 };
 
-/// A collective among ranks that reach each other's segments, as a kernel body. Block b of each rank works on share b of every
-/// chunk, and meets block b of the others.
+/// A collective among ranks that reach each other's segments, as a kernel body. Block b of each rank works on share b
+/// of every chunk, and meets block b of the others.
 ///
-/// Buffers out of reach go by the stages, as much at a time as these hold. What `direct` needs is found out in its first
-/// meeting: where everyone's memory lies, and whether all called the same.
+/// Buffers out of reach go by the stages, as much at a time as these hold. What `direct` needs is found out in its
+/// first meeting: where everyone's memory lies, and whether all called the same.
 /// @tparam What the collective
 /// @tparam T the element
-/// @tparam Op the operator; one with a value of its own that lifts (`scaled_sum`) goes by the ring only: here each rank lifts
-///   what others give
+/// @tparam Op the operator; one with a value of its own that lifts (`scaled_sum`) goes by the ring only: here each rank
+///   lifts what others give
 template <collective What, class T, class Op>
 struct direct_kernel {
   using arith = arithmetic<T, Op>;
@@ -82,8 +82,8 @@ struct direct_kernel {
           row_((row_bytes_ - 16) / sizeof(T)),
           gathering_(worker, lane, body.patience) {}
 
-    // Put, meet, compute; where each rank computes its own chunk only, meet again and collect. One loop, in which each of these
-    // stands once: kernels are large enough. `OnlyDirect`: false where not all memory is in reach.
+    // Put, meet, compute; where each rank computes its own chunk only, meet again and collect. One loop, in which each
+    // of these stands once: kernels are large enough. `OnlyDirect`: false where not all memory is in reach.
     template <bool OnlyDirect = false>
     RINGLET_HD bool all() {
       bool const twice = What == collective::all_reduce && body_->route != kernel_route::one_shot;
@@ -284,7 +284,8 @@ struct direct_kernel {
   };
 };
 
-/// A collective on large buffers, as a kernel body: directly in the others' memory where all of it is in reach, else by the ring.
+/// A collective on large buffers, as a kernel body: directly in the others' memory where all of it is in reach, else by
+/// the ring.
 /// @tparam What the collective
 /// @tparam T the element
 /// @tparam Op the operator; as for `direct_kernel`

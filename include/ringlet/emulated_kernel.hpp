@@ -17,8 +17,8 @@
 
 #include "ringlet/kernel.hpp"
 
-// Kernel bodies without a device. Threads test what memory ordering allows, fibres what a block of many threads does with
-// tails and strides, in any order of its threads and always in the same one.
+// Kernel bodies without a device. Threads test what memory ordering allows, fibres what a block of many threads does
+// with tails and strides, in any order of its threads and always in the same one.
 
 namespace ringlet {
 
@@ -219,8 +219,8 @@ void run_on_threads(unsigned blocks, unsigned threads, Body const& body) {
   for (auto& thread : running) thread.join();
 }
 
-/// Runs a body as a device would, with all threads of all blocks as fibres of the calling thread: hundreds of them cost little
-/// but memory. They take turns when they wait for each other, in an order that depends on the seed alone.
+/// Runs a body as a device would, with all threads of all blocks as fibres of the calling thread: hundreds of them cost
+/// little but memory. They take turns when they wait for each other, in an order that depends on the seed alone.
 /// @param blocks how many
 /// @param threads of each block
 template <kernel_body Body>

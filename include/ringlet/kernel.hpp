@@ -16,11 +16,11 @@ namespace ringlet {
 
 /// A worker that runs on a device, or as if on one: besides what every worker can do, it can wait for other ranks.
 ///
-/// `pause(k)`: called by a member that has looked for something in vain for the k-th time in a row, counted from 0. It lets
-/// others run, and returns soon. Members need not call it alike.
+/// `pause(k)`: called by a member that has looked for something in vain for the k-th time in a row, counted from 0. It
+/// lets others run, and returns soon. Members need not call it alike.
 ///
-/// `common()`: `common_bytes` bytes that all members share while the kernel runs, aligned to 16, not initialised: the fastest
-/// memory that they have in common.
+/// `common()`: `common_bytes` bytes that all members share while the kernel runs, aligned to 16, not initialised: the
+/// fastest memory that they have in common.
 template <class W>
 concept kernel_worker = worker<W> && requires(W const w, unsigned k) {
   { w.pause(k) } -> std::same_as<void>;
@@ -41,16 +41,17 @@ struct any_kernel_worker : this_thread, of_many_threads {
 
 /// What a device runs: a value that is copied to it, and called there by every member of every block.
 ///
-/// Contract. `body(worker, block, blocks)` with the worker whose members are the threads of this block, the block's number
-/// and the number of all blocks. All blocks are on the device at the same time, so they may wait for each other, and for
-/// other ranks', but not for ever. It is called with any `kernel_worker`, so it is a template:
+/// Contract. `body(worker, block, blocks)` with the worker whose members are the threads of this block, the block's
+/// number and the number of all blocks. All blocks are on the device at the same time, so they may wait for each other,
+/// and for other ranks', but not for ever. It is called with any `kernel_worker`, so it is a template:
 /// @code
 /// struct fill {
 ///   float* values;
 ///   std::size_t count;
 ///   template <ringlet::kernel_worker W>
 ///   RINGLET_HD void operator()(W const& worker, unsigned block, unsigned blocks) const {
-///     for (std::size_t i = block * worker.size() + worker.rank(); i < count; i += blocks * worker.size()) values[i] = 1;
+///     for (std::size_t i = block * worker.size() + worker.rank(); i < count; i += blocks * worker.size())
+///       values[i] = 1;
 ///   }
 /// };
 /// @endcode

@@ -17,11 +17,12 @@
 
 namespace ringlet {
 
-/// A small collective among ranks that reach each other's segments, as a kernel body: each rank sends what it gives to those who
-/// need it as flagged lines, and computes all that it needs itself. Nobody meets and nobody is told that something has come:
-/// the lines tell. That is as fast as it gets, and takes twice the bytes. It gives the bits that the ring gives.
+/// A small collective among ranks that reach each other's segments, as a kernel body: each rank sends what it gives to
+/// those who need it as flagged lines, and computes all that it needs itself. Nobody meets and nobody is told that
+/// something has come: the lines tell. That is as fast as it gets, and takes twice the bytes. It gives the bits that
+/// the ring gives.
 ///
-/// The lines of the whole buffer are dealt out to the blocks; a block's must fit into a half of its lane's: see `lines`.
+/// The lines of the whole buffer are dealt out to the blocks; a block's must fit into a half of its lane's (`lines`).
 /// @tparam What the collective
 /// @tparam T the element: of 1, 2, 4 or 8 bytes
 /// @tparam Op the operator, as for `direct_kernel`
@@ -94,8 +95,8 @@ struct line_kernel {
       std::size_t const left = first < length ? length - first : 0;
       return {static_cast<int>(chunk), first, body.at.chunks.offset(chunk) + first, left < in_line ? left : in_line};
     }
-    // The line from one rank at another. A half is used again two calls later: whoever sends that has heard from everyone
-    // since, so all have ended with this.
+    // The line from one rank at another. A half is used again two calls later: whoever sends that has heard from
+    // everyone since, so all have ended with this.
     RINGLET_HD flagged_line& line(int to, int from, std::size_t i) const {
       std::size_t const half = (number % 2 * static_cast<unsigned>(lane.size) + static_cast<unsigned>(from));
       return lane.places[to].lines[half * lane.line_count + i];
@@ -111,7 +112,7 @@ struct line_kernel {
 
     RINGLET_HD void send() const {
       if (worker.rank() == 0) send_line(0, digest(body.called), -1);
-      // Flags come again after 2^32 calls. By then no line may still bear one from before, so now and then all are written.
+      // Flags come again after 2^32 calls. By then no line may still bear one from before, so at times all are written.
       bool const refresh = number % (std::uint64_t{1} << 30) < 2;
       std::size_t const all = refresh ? lane.line_count - 1 : count();
       RINGLET_NO_UNROLL

@@ -34,11 +34,13 @@ struct on_stream {
 
 /// Names the stream of a call: `all_reduce(on(stream), comm, input, output)`.
 ///
-/// Such a call returns at once: buffers are memory of the device, and hold results when the stream has come past it. All ranks
-/// call alike, in the same order, from one thread each. Calls of one communicator run one after the other, also on different streams.
-/// Where `comm.transport().stream_driven()` is false, a call may be captured into a graph, after one of its kind that loads its
-/// kernel; then whoever launches graphs keeps them in one order with other calls. What goes wrong later ends the communicator,
-/// and is thrown by the next call or by `wait`.
+/// Such a call returns at once: buffers are memory of the device, and hold results when the stream has come past it.
+/// All ranks call alike, in the same order, from one thread each. Calls of one communicator run one after the other,
+/// also on different streams. Where `comm.transport().stream_driven()` is false, a call may be captured into a graph,
+/// after one of its kind that loads its kernel; then whoever launches graphs keeps them in one order with other calls.
+/// What goes wrong later ends the communicator, and is thrown by the next call or by `wait`. Ranks that call different
+/// things are told so; or, if what they call takes different routes (`device_selection`), that they have waited in
+/// vain.
 template <class Stream>
 on_stream<Stream> on(Stream stream) {
   return {stream};
@@ -159,6 +161,17 @@ void by_steps(session<cuda_ipc<R>>& s, typename R::stream stream, buffers<T> at,
   run.poll();
 }
 
+// Runs what asks the device for something. When that fails, the others must not wait for this rank.
+template <class X, class F>
+auto or_tell(session<X>& s, F&& f) {
+  try {
+    return f();
+  } catch (error const& e) {
+    s.fail(fault(e.why(), s.rank, "rank %d: %s", s.rank, e.words().c_str()));
+    throw;
+  }
+}
+
 template <collective What, class T, class R, int Size, class Op>
 void start_on(typename R::stream stream, communicator<cuda_ipc<R>, Size>& comm, T const* input, std::size_t input_count,
               T* output, std::size_t output_count, Op const& op, collective named = What) {
@@ -171,24 +184,51 @@ void start_on(typename R::stream stream, communicator<cuda_ipc<R>, Size>& comm, 
       at.chunks, static_cast<std::size_t>(s.rank), x.on_device().slot_bytes);
   tell_report(s);
   s.check_usable();
-  if (x.stream_driven() && R::capturing(stream))
+  if (x.stream_driven() && or_tell(s, [&] { return R::capturing(stream); }))
     throw error(errc::invalid_argument,
                 "ranks that share a device wait in the stream for numbers that only grow, which a graph cannot repeat: "
                 "do not capture this call, or give device_form::kernel");
   call called = prototype<What, T, Op>;
   called.count = at.chunks.count;
   called.what = named;
-  try {
+  or_tell(s, [&] {
     x.in_order(stream, [&] {
       if (x.stream_driven())
         by_steps<What>(s, stream, at, op, called);
       else
         by_kernel<What>(s, stream, at, op, called);
     });
-  } catch (error const& e) {  // the others must not wait for this rank
-    s.fail(fault(e.why(), s.rank, "rank %d: %s", s.rank, e.words().c_str()));
-    throw;
+  });
+}
+
+// Returns when the stream is done, or a fault is known.
+template <class R>
+void look_after(session<cuda_ipc<R>>& s, typename R::stream stream) {
+  using clock = std::chrono::steady_clock;
+  auto& x = s.wires;
+  auto got_on = clock::now(), looked = got_on;
+  std::uint64_t moves = 0;
+  for (unsigned vain = 0; !s.failed() && !R::idle(stream); ++vain) {
+    if (vain < 1000) {
+      s.pause();
+      continue;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    auto const now = clock::now();
+    if (now - looked < std::chrono::milliseconds(20)) continue;
+    looked = now;
+    tell_report(s);
+    if (int const peer = x.lost_on_device(); peer >= 0 && !R::idle(stream))
+      s.fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d's device needs it", peer, s.rank));
+    if (!x.stream_driven()) continue;  // kernels have clocks of their own
+    if (std::uint64_t const m = x.moves(); m != moves) moves = m, got_on = now;
+    if (now - got_on > s.options.timeout)
+      s.fail(
+          fault(errc::timed_out, -1,
+                "rank %d's stream waited %lld ms for its peers: see what keeps them, or raise connect_options::timeout",
+                s.rank, static_cast<long long>(s.options.timeout.count())));
   }
+  tell_report(s);
 }
 
 }  // namespace detail
@@ -245,39 +285,23 @@ void barrier(on_stream<typename R::stream> where, communicator<cuda_ipc<R>, Size
                                                             collective::barrier);
 }
 
-/// Waits on the host until everything in the stream is done, and looks after the ranks meanwhile: what a peer's end or a
-/// time without progress would leave waiting is ended.
+/// Waits on the host until everything in the stream is done, and looks after the ranks meanwhile: what a peer's end or
+/// a time without progress would leave waiting is ended.
 /// @throws error(errc::peer_lost, timed_out, mismatch, aborted) what a call on this communicator has failed by
+/// @throws error(errc::unsupported) in the runtime's words when the stream itself has failed: that ends the
+///   communicator, too
+/// @throws error(errc::invalid_argument) while the stream is captured
 template <class R, int Size>
 void wait(on_stream<typename R::stream> where, communicator<cuda_ipc<R>, Size>& comm) {
   using clock = std::chrono::steady_clock;
   auto& s = comm.session();
   auto& x = s.wires;
-  auto got_on = clock::now(), looked = got_on;
-  std::uint64_t moves = 0;
-  for (unsigned vain = 0; !s.failed() && !R::idle(where.stream); ++vain) {
-    if (vain < 1000) {
-      s.pause();
-      continue;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-    auto const now = clock::now();
-    if (now - looked < std::chrono::milliseconds(20)) continue;
-    looked = now;
-    detail::tell_report(s);
-    if (int const peer = x.lost_on_device(); peer >= 0 && !R::idle(where.stream))
-      s.fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d's device needs it", peer, s.rank));
-    if (!x.stream_driven()) continue;  // kernels have clocks of their own
-    if (std::uint64_t const m = x.moves(); m != moves) moves = m, got_on = now;
-    if (now - got_on > s.options.timeout)
-      s.fail(
-          fault(errc::timed_out, -1,
-                "rank %d's stream waited %lld ms for its peers: see what keeps them, or raise connect_options::timeout",
-                s.rank, static_cast<long long>(s.options.timeout.count())));
-  }
-  detail::tell_report(s);
+  if (detail::or_tell(s, [&] { return R::capturing(where.stream); }))
+    throw error(errc::invalid_argument, "a stream that is captured runs nothing: wait after its graph was launched");
+  detail::or_tell(s, [&] { detail::look_after<R>(s, where.stream); });
   if (!s.failed()) return;
-  // What is in the stream ends soon, now that its waits are over; if other work of the caller's does not, that is not waited for.
+  // What is in the stream ends soon, now that its waits are over; if other work of the caller's does not, that is not
+  // waited for.
   for (auto const end = clock::now() + std::chrono::seconds(5); !R::idle(where.stream) && clock::now() < end;) {
     if (x.stream_driven()) x.release_waits();  // again and again: a step that had begun may still post its numbers
     std::this_thread::sleep_for(std::chrono::microseconds(100));

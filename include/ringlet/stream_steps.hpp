@@ -18,9 +18,10 @@
 #include "ringlet/transport/slot_ring.hpp"
 #include "ringlet/worker.hpp"
 
-// The ring on ranks that share a device. A kernel that waits for another rank would keep the device from it; so the stream
-// waits, between small kernels, one for each step. The engine is the same as everywhere: `ring_operation` runs on the host, over a link
-// that always has room, for it only puts the waiting into the stream, and with a worker that puts the combining there.
+// The ring on ranks that share a device. A kernel that waits for another rank would keep the device from it; so the
+// stream waits, between small kernels, one for each step. The engine is the same as everywhere: `ring_operation` runs
+// on the host, over a link that always has room, for it only puts the waiting into the stream, and with a worker that
+// puts the combining there.
 
 namespace ringlet {
 
@@ -175,7 +176,8 @@ class stream_steps {
   };
 
   /// @param lane the rank's, with addresses of the device
-  /// @param sent how many slices this rank has sent before, @param received how many it has received; both are kept up to date
+  /// @param sent how many slices this rank has sent before, @param received how many it has received; both are kept up
+  ///   to date
   /// @param blocks the most blocks of a step, @param threads of each
   stream_steps(typename R::stream s, device_lane const& lane, std::uint64_t& sent, std::uint64_t& received,
                call const& called, std::uint32_t* arrived, unsigned blocks, unsigned threads)

@@ -22,17 +22,20 @@
 #include "ringlet/transport/device_memory.hpp"
 #include "ringlet/transport/device_runtime.hpp"
 
-// Memory of devices over any transport of the host, as between hosts: device, host, wire, host, device, a slice behind the other.
+// Memory of devices over any transport of the host, as between hosts: device, host, wire, host, device, a slice behind
+// the other.
 
 namespace ringlet {
 
-/// What a rank needs to let memory of its device travel by way of the host: pinned memory for some slices, and two streams of
-/// the device that is current when it is made. It may serve one call after the other, on any communicator, from one thread.
+/// What a rank needs to let memory of its device travel by way of the host: pinned memory for some slices, and two
+/// streams of the device that is current when it is made. It may serve one call after the other, on any communicator,
+/// from one thread.
 /// @tparam R the runtime
 template <device_runtime R>
 class host_staging {
  public:
-  /// @param slice_bytes bytes of a slice, a multiple of 128, at least those of an element; the same on all ranks of a call
+  /// @param slice_bytes bytes of a slice, a multiple of 128, at least those of an element; the same on all ranks of a
+  ///   call
   /// @param slices under way at once, at least 3: one that comes, one that travels, one that goes
   /// @throws error(errc::invalid_argument) for what cannot work
   /// @throws error(errc::unsupported) when memory of the host cannot be pinned
@@ -46,18 +49,18 @@ class host_staging {
   /// Memory of slice i, of `slices()` in turn.
   std::byte* slice(std::size_t i) const { return memory_.get() + i % slots_.size() * slice_bytes_; }
 
-  /// The device's stream for what comes to the host, the one for what goes back, and whether either has got past slice i.
+  /// The device's stream for what comes to the host, the one for what goes back, and whether slice i has got through.
   typename R::stream coming() const { return coming_.get(); }
   typename R::stream going() const { return going_.get(); }
   bool has_come(std::size_t i) const { return R::passed(slots_[i % slots_.size()].came.get()); }
   bool has_gone(std::size_t i) const { return R::passed(slots_[i % slots_.size()].went.get()); }
 
   void come(std::size_t i, void const* from, std::size_t bytes) {
-    R::copy(coming(), slice(i), from, bytes);
+    if (bytes != 0) R::copy(coming(), slice(i), from, bytes);
     R::record(slots_[i % slots_.size()].came.get(), coming());
   }
   void go(std::size_t i, void* to, std::size_t bytes) {
-    R::copy(going(), to, slice(i), bytes);
+    if (bytes != 0) R::copy(going(), to, slice(i), bytes);
     R::record(slots_[i % slots_.size()].went.get(), going());
   }
   /// Lets one stream go on when another has come so far.
@@ -100,29 +103,23 @@ struct through_host {
   typename R::stream stream;
 };
 
-/// Names how a call on memory of devices travels over a transport of the host: `all_reduce(through(staging, stream), comm, in,
-/// out)`. It begins when the stream has come to it; but the host runs it, so unlike a call `on(stream)` it returns when all has
-/// come to the output.
+/// Names how a call on memory of devices travels over a transport of the host: `all_reduce(through(staging, stream),
+/// comm, in, out)`. It begins when the stream has come to it; but the host runs it, so unlike a call `on(stream)` it
+/// returns when all has come to the output.
 template <device_runtime R>
 through_host<R> through(host_staging<R>& staging, typename R::stream stream) {
   return {staging, stream};
 }
 
-/// An all-reduce of memory of devices over a transport of the host, in slices, each an `all_reduce` of its own: while one travels,
-/// the next one comes from the device and the one before goes back to it. All ranks get the same bits; chunks are those of slices.
-/// @param input,output memory of the device; the same number of elements on all ranks; the same memory or separate
-/// @throws error as `all_reduce`; then what has come to the output is not known
-template <device_runtime R, class X, int Size, contiguous In, contiguous Out, class Op = sum>
-void all_reduce(through_host<R> where, communicator<X, Size>& comm, In const& input, Out&& output, Op op = {}) {
-  using T = element_of<Out>;
-  static_assert(std::is_same_v<T, element_of<In const>>, "ringlet: input and output have different elements");
-  using operation = collective_operation<X, Size, collective::all_reduce, T, Op>;
+namespace detail {
+
+// Brings all slices through: from the device, round the ring, and back.
+// @param travelling room for one operation a slice of the staging
+template <device_runtime R, class X, class T, class Operation, class Op>
+void travel(through_host<R> where, session<X>& s, T const* input, T* output, std::size_t count, Op const& op,
+            std::vector<std::optional<Operation>>& travelling) {
   auto& staging = where.staging;
-  auto& session = comm.session();
-  std::size_t const count = std::size(input), width = staging.slice_bytes() / sizeof(T), depth = staging.slices();
-  detail::check({std::data(input), count, std::data(output), std::size(output), sizeof(T), alignof(T), sizeof(T),
-                 collective::all_reduce},
-                comm.chunks(count), static_cast<std::size_t>(comm.rank()), staging.slice_bytes());
+  std::size_t const width = staging.slice_bytes() / sizeof(T), depth = travelling.size();
   std::size_t const slices = std::max<std::size_t>(1, (count + width - 1) / width);
   auto length = [&](std::size_t i) { return std::min(width, count - i * width); };
 
@@ -137,43 +134,68 @@ void all_reduce(through_host<R> where, communicator<X, Size>& comm, In const& in
       }
     }
   };
-  std::vector<std::optional<operation>> travelling(depth);
   at_rest const ends{staging};
   staging.after(staging.coming(), where.stream);
   staging.after(staging.going(), where.stream);  // the output, too, may be in use until then
   std::size_t coming = 0, started = 0, arrived = 0, gone = 0;
   unsigned spent = 0;
-  for (int left = session.pauses(); gone < slices;) {
+  for (int left = s.pauses(); gone < slices;) {
     bool moved = false;
     if (coming < slices && coming - gone < depth) {
-      staging.come(coming, std::data(input) + coming * width, length(coming) * sizeof(T));
+      staging.come(coming, input + coming * width, length(coming) * sizeof(T));
       ++coming, moved = true;
     }
     if (started < coming && staging.has_come(started)) {
       T* const at = reinterpret_cast<T*>(staging.slice(started));
-      travelling[started % depth].emplace(session, at, length(started), at, length(started), op);
+      travelling[started % depth].emplace(s, at, length(started), at, length(started), op);
       ++started, moved = true;
     }
     if (arrived < started) {
-      operation& oldest = *travelling[arrived % depth];
+      Operation& oldest = *travelling[arrived % depth];
       status const now = oldest.poll();
       if (now == status::failed) oldest.wait();  // throws why
       if (now == status::ready) {
         travelling[arrived % depth].reset();
-        staging.go(arrived, std::data(output) + arrived * width, length(arrived) * sizeof(T));
+        staging.go(arrived, output + arrived * width, length(arrived) * sizeof(T));
         ++arrived, moved = true;
       }
     }
     if (gone < arrived && staging.has_gone(gone)) ++gone, moved = true;
     bool const device_is_at_it = started < coming || gone < arrived;
     if (moved)
-      left = session.pauses(), spent = 0;
+      left = s.pauses(), spent = 0;
     else if (left-- > 0)
-      session.pause();
+      s.pause();
     else if (device_is_at_it)
       ::sched_yield();  // it wakes nobody
     else
-      session.linger(spent++);
+      s.linger(spent++);
+  }
+}
+
+}  // namespace detail
+
+/// An all-reduce of memory of devices over a transport of the host, in slices, each an `all_reduce` of its own: while
+/// one travels, the next one comes from the device and the one before goes back to it. All ranks get the same bits;
+/// chunks are those of slices.
+/// @param input,output memory of the device; the same number of elements on all ranks; the same memory or separate
+/// @throws error as `all_reduce`; then what has come to the output is not known
+template <device_runtime R, class X, int Size, contiguous In, contiguous Out, class Op = sum>
+void all_reduce(through_host<R> where, communicator<X, Size>& comm, In const& input, Out&& output, Op op = {}) {
+  using T = element_of<Out>;
+  static_assert(std::is_same_v<T, element_of<In const>>, "ringlet: input and output have different elements");
+  auto& session = comm.session();
+  std::size_t const count = std::size(input);
+  detail::check({std::data(input), count, std::data(output), std::size(output), sizeof(T), alignof(T), sizeof(T),
+                 collective::all_reduce},
+                comm.chunks(count), static_cast<std::size_t>(comm.rank()), where.staging.slice_bytes());
+  using operation = collective_operation<X, Size, collective::all_reduce, T, Op>;
+  std::vector<std::optional<operation>> travelling(where.staging.slices());
+  try {
+    detail::travel(where, session, static_cast<T const*>(std::data(input)), std::data(output), count, op, travelling);
+  } catch (error const& e) {  // the others must not wait for this rank's device
+    session.fail(fault(e.why(), session.rank, "rank %d: %s", session.rank, e.words().c_str()));
+    throw;
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// CUDA's 16-bit types are the same elements as ringlet's own: the same names, the same bits, the same sums. Needs no device.
+// CUDA's 16-bit types are the same elements as ringlet's own: the same names, the same bits, the same sums. Needs no
+// device.
 #include "ringlet/cuda_elements.hpp"
 
 #include <cstdint>

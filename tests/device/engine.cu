@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same engine, arithmetic and queue as on the host, with a link of one's own and a warp as worker, 8 lanes a block: this file
-// passes by compiling.
+// The same engine, arithmetic and queue as on the host, with a link of one's own and a warp as worker, 8 lanes a block:
+// this file passes by compiling.
 #include "ringlet/kernel.hpp"
 #include "ringlet/operation.hpp"
 #include "ringlet/reduction.hpp"

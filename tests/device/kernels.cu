@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The kernels of all_reduce: of some types, or with -DALL of ten types and four operators. ptx_lint.py looks at what comes
-// out.
+// The kernels of all_reduce: of some types, or with -DALL of ten types and four operators. ptx_lint.py looks at what
+// comes out.
 #include "ringlet/cuda.hpp"
 #include "ringlet/cuda_elements.hpp"
 #include "ringlet/cuda_kernels.hpp"

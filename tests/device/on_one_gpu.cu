@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All kernels on one GPU, whose ranks are blocks of one launch: whether they add up, and how fast beside a copy from device
-// memory to device memory in the same run. Ends with 77 where there is no GPU. Run by on_one_gpu.sh.
+// All kernels on one GPU, whose ranks are blocks of one launch: whether they add up, and how fast beside a copy from
+// device memory to device memory in the same run. Ends with 77 where there is no GPU. Run by on_one_gpu.sh.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -222,8 +222,8 @@ void one(char const* name, char const* type, world<T> const& w, std::size_t coun
   std::fflush(stdout);
 }
 
-// All kernels. What the memory of the one device has to move for all ranks: a ring of slots (6n - 4) times the buffer, the direct
-// route twice a rank, and so on; what stays in a cache is not taken off.
+// All kernels. What the memory of the one device has to move for all ranks: a ring of slots (6n - 4) times the buffer,
+// the direct route twice a rank, and so on; what stays in a cache is not taken off.
 template <class T>
 void all_kernels(char const* type, int ranks, unsigned lanes, std::vector<std::size_t> const& counts,
                  std::size_t slot_bytes, bool timed) {

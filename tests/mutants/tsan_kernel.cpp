@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// For Thread Sanitizer: kernels whose ranks, blocks and members are all threads, with as few slots as there can be, launch after
-// launch. Built by hand: c++ -std=c++20 -O1 -pthread -fsanitize=thread tsan_kernel.cpp ../main.cpp -I ../../include
+// For Thread Sanitizer: kernels whose ranks, blocks and members are all threads, with as few slots as there can be,
+// launch after launch. Built by hand: c++ -std=c++20 -O1 -pthread -fsanitize=thread tsan_kernel.cpp ../main.cpp -I
+// ../../include
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -55,7 +56,8 @@ struct world {
   }
 };
 
-// So many launches of what `body_of(rank)` gives, each of which must add up. Ranks do not wait for each other between them.
+// So many launches of what `body_of(rank)` gives, each of which must add up. Ranks do not wait for each other between
+// them.
 template <class F>
 void check_sums(world& w, std::int32_t launches, F body_of) {
   std::atomic<int> wrong = 0;

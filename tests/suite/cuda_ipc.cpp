@@ -33,8 +33,8 @@ T reduced(int size, std::size_t i, Op combine) {
 constexpr auto add = [](float a, float b) { return a + b; };
 constexpr auto larger = [](float a, float b) { return std::max(a, b); };
 
-// Every collective, out of place and in place, in one stream without waiting in between; then each element is looked at,
-// and the bytes around all buffers.
+// Every collective, out of place and in place, in one stream without waiting in between; then each element is looked
+// at, and the bytes around all buffers.
 template <class T, class Comm, class Op, class Combine>
 void all_collectives(Comm& comm, emulated::stream s, std::span<std::byte> memory, std::size_t count, Op op,
                      Combine combine) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernel bodies, run by threads and by fibres in a device's place, give the bits that the host's engine gives. Thread Sanitizer
-// sees in this what they owe each other.
+// Kernel bodies, run by threads and by fibres in a device's place, give the bits that the host's engine gives. Thread
+// Sanitizer sees in this what they owe each other.
 #include "ringlet/cuda_kernels.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "../kernel_world.hpp"
@@ -50,7 +52,43 @@ void check_rings(Op op, int size, unsigned lanes, std::uint64_t seed, unsigned t
     }
 }
 
+// Larger than what it must be aligned to, as complex numbers are: 16 bytes, at any 4.
+struct quad {
+  std::int32_t at[4];
+};
+struct sum_of_quads {
+  using commutative_and_associative = std::true_type;
+  RINGLET_HD quad operator()(quad a, quad const& b) const {
+    for (int i = 0; i < 4; ++i) a.at[i] += b.at[i];
+    return a;
+  }
+};
+struct add_quads {
+  quad *wire, *result;
+  quad const *got, *own;
+  std::size_t count;
+  template <kernel_worker W>
+  void operator()(W const& worker, unsigned, unsigned) const {
+    combine(worker, wire, result, got, own, count, arithmetic<quad, sum_of_quads>({}, 2), false);
+  }
+};
+
 }  // namespace
+
+TEST_CASE("elements may lie wherever their type may, also where packs of their size could not") {
+  constexpr std::size_t count = 11;
+  for (std::size_t apart : {0, 1, 2, 3}) {
+    std::vector<std::int32_t> memory[4];
+    for (auto& m : memory) m.assign(4 * count + 4, 5);
+    auto const at = [&](int i) { return reinterpret_cast<quad*>(memory[i].data() + apart); };
+    run_on_threads(1, 2, add_quads{at(0), at(1), at(2), at(3), count});
+    run_on_threads(1, 2, add_quads{at(2), nullptr, at(1), nullptr, count});
+    for (int i : {0, 1, 2}) {
+      CHECK(std::count(memory[i].begin(), memory[i].end(), 10) == 4 * count);
+      CHECK(std::count(memory[i].begin(), memory[i].end(), 5) == 4);
+    }
+  }
+}
 
 TEST_CASE_TEMPLATE("rings of kernels give the bits of the host's engine", T, float, std::int64_t, bfloat16) {
   for (int size : {1, 2, 3, 4}) check_rings<collective::all_reduce, T>(sum{}, size, 2, 0, 2, {0, 1, 64, 1001});

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <thread>
 
 #include "../emulated.hpp"
@@ -99,7 +101,7 @@ TEST_CASE("ranks that call different things find out, and say what") {
 TEST_CASE("a rank that does not come is waited for as long as was said") {
   for (bool one_device : {false, true}) {
     auto o = small_device();
-    o.timeout = 300ms;
+    o.timeout = 1s;
     CHECK(on_devices(
               2,
               [](auto& comm) {
@@ -113,7 +115,7 @@ TEST_CASE("a rank that does not come is waited for as long as was said") {
                   }
                   ringlet::wait(on(s.get()), comm);
                 });
-                expect(e, errc::timed_out, "300 ms");
+                expect(e, errc::timed_out, "1000 ms");
               },
               o, one_device) == 0);
   }
@@ -134,6 +136,75 @@ TEST_CASE("abort ends what waits on devices, at all ranks") {
                 });
                 expect(e, errc::aborted, "enough");
                 expect(std::chrono::steady_clock::now() - begin < 3s, "it took as long as if nobody had been told");
+              },
+              small_device(), one_device) == 0);
+}
+
+TEST_CASE("a rank whose stream fails tells the others, who would wait for it") {
+  for (bool one_device : {false, true})
+    CHECK(on_devices(
+              2,
+              [](auto& comm) {
+                auto const a = comm.template allocate<float>(1000);
+                stream s;
+                if (comm.rank() == 1) emulated::replay(s.get(), {[] { throw std::runtime_error("it broke"); }});
+                auto const e = error_of([&] {
+                  if (comm.rank() == 0) ringlet::all_reduce(on(s.get()), comm, a);
+                  ringlet::wait(on(s.get()), comm);
+                });
+                expect(e, errc::unsupported, "it broke");
+                expect(comm.transport().told() != nullptr, "nobody was told");
+              },
+              small_device(), one_device) == 0);
+}
+
+TEST_CASE("what a call that failed half-way has left in the stream has this rank's memory until it has run") {
+  CHECK(launch(2, [](self who) {
+          emulated::use(0);
+          stream s;
+          auto* const begin = static_cast<std::uint64_t*>(emulated::allocate(64));
+          emulated::wait_value(s.get(), begin, 1);  // nothing runs before that
+          auto const a = static_cast<float*>(emulated::allocate(4000));
+          std::jthread later;
+          auto const e = error_of([&] {
+            auto comm = ringlet::connect<over_emulated>(who, small_device());
+            emulated::here.waits_for_values = false;
+            later = std::jthread([&] {
+              std::this_thread::sleep_for(50ms);  // by then the communicator would be gone
+              __atomic_store_n(begin, 1, __ATOMIC_RELEASE);
+            });
+            ringlet::all_reduce(on(s.get()), comm, std::span(a, 1000));
+          });
+          expect(e, errc::unsupported, "wait_value");
+          emulated::synchronise(s.get());
+        }) == 0);
+}
+
+TEST_CASE("a stream that is captured cannot be waited for, and that harms nobody") {
+  CHECK(on_devices(2, [](auto& comm) {
+          auto const a = comm.template allocate<float>(10);
+          stream s;
+          emulated::begin_capture(s.get());
+          expect(error_of([&] { ringlet::wait(on(s.get()), comm); }), errc::invalid_argument, "captured");
+          emulated::end_capture(s.get());
+          ringlet::all_reduce(on(s.get()), comm, a);
+          ringlet::wait(on(s.get()), comm);
+        }) == 0);
+}
+
+TEST_CASE("nothing at all may be reduced, and matches only nothing") {
+  for (bool one_device : {false, true})
+    CHECK(on_devices(
+              2,
+              [](auto& comm) {
+                stream s;
+                std::span<float> const nothing;
+                ringlet::all_reduce(on(s.get()), comm, nothing);
+                ringlet::reduce_scatter(on(s.get()), comm, nothing, nothing);
+                ringlet::all_gather(on(s.get()), comm, nothing, nothing);
+                ringlet::wait(on(s.get()), comm);
+                expect(error_of([&] { ringlet::all_reduce(on(s.get()), comm, std::span<float>(nothing.data(), 5)); }),
+                       errc::invalid_argument, "a null pointer");
               },
               small_device(), one_device) == 0);
 }

@@ -8,6 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "../emulated.hpp"
@@ -133,5 +136,32 @@ TEST_CASE("a peer that is lost ends it with an error, and leaves nothing in flig
             expect(e, errc::peer_lost, "rank 1");
             expect(R::idle(staging.coming()) && R::idle(staging.going()), "copies are under way");
           });
+        }) == 0);
+}
+
+TEST_CASE("a rank whose device fails tells the others, who would wait for it") {
+  CHECK(launch(2, [](self who) {
+          ringlet::connect_options<ringlet::shared_memory> options;
+          options.timeout = 20s;
+          auto comm = ringlet::connect<ringlet::shared_memory>(who, options);
+          ringlet::host_staging<R> staging(1024);
+          stream s;
+          on_device const a(10000);
+          if (who.rank == 1) {
+            R::replay(staging.coming(), {[] { throw std::runtime_error("it broke"); }});
+            error_of([&] { R::synchronise(staging.coming()); });
+          }
+          auto const e = error_of([&] { ringlet::all_reduce(through(staging, s.get()), comm, a); });
+          expect(e, errc::unsupported, "it broke");
+          expect(contains(e->what(), "rank 1") || who.rank == 1, "it does not say whose device");
+        }) == 0);
+}
+
+TEST_CASE("nothing at all may be summed, wherever it does not lie") {
+  CHECK(on_hosts<ringlet::shared_memory>(2, [](auto& comm) {
+          ringlet::host_staging<R> staging(1024);
+          stream s;
+          std::span<float> const nothing;
+          ringlet::all_reduce(through(staging, s.get()), comm, nothing);
         }) == 0);
 }

@@ -23,35 +23,36 @@
 namespace ringlet::detail {
 
 // Packs that a thread has under way, whatever they are operands of: 512 threads with 4 are 32 KiB a block, as much as a
-// device's memory or the link to a peer delivers in the time that a load takes. Small types, calculated with as floats, take
-// more registers and get fewer, ringlet's own ones even fewer than CUDA's, which hardware converts.
+// device's memory or the link to a peer delivers in the time that a load takes. Small types, calculated with as floats,
+// take more registers and get fewer, ringlet's own ones even fewer than CUDA's, which hardware converts.
 template <class T>
 inline constexpr std::size_t packs_at_once = sizeof(T) == 2 ? 3 : 4;
 template <int ExponentBits, int MantissaBits, bool Infinite>
 inline constexpr std::size_t packs_at_once<small_float<ExponentBits, MantissaBits, Infinite>> =
     ExponentBits + MantissaBits == 15 ? 2 : 1;
 
-// What one load or store moves, 16 bytes and for narrower types on the wire fewer. It may stand for elements of any type.
-template <std::size_t Bytes>
-struct [[gnu::may_alias]] alignas(Bytes) raw {
+// What one load or store moves, 16 bytes and for narrower types on the wire fewer. It stands for elements of any type.
+template <std::size_t Bytes, std::size_t Alignment>
+struct [[gnu::may_alias]] alignas(Alignment) raw {
   std::conditional_t<Bytes % 4 == 0, std::uint32_t, std::uint8_t> part[Bytes % 4 == 0 ? Bytes / 4 : Bytes];
 };
 
-// N elements in registers.
+// N elements in registers. One element by itself is where its type may be: two floats as a complex number at 4 bytes.
 template <class T, std::size_t N>
 struct pack {
   T at[N];
 
   RINGLET_HD static pack load(T const* from) {
-    return __builtin_bit_cast(pack, *reinterpret_cast<raw<sizeof(pack)> const*>(from));
+    return __builtin_bit_cast(pack, *reinterpret_cast<in_memory const*>(from));
   }
-  RINGLET_HD void store(T* to) const {
-    *reinterpret_cast<raw<sizeof(pack)>*>(to) = __builtin_bit_cast(raw<sizeof(pack)>, *this);
-  }
+  RINGLET_HD void store(T* to) const { *reinterpret_cast<in_memory*>(to) = __builtin_bit_cast(in_memory, *this); }
+
+ private:
+  using in_memory = raw<sizeof(T) * N, N == 1 ? alignof(T) : sizeof(T) * N>;
 };
 
-// How many elements go in a pack when a loop works on two types, or 0 if they go one at a time: as many as fit into 16 bytes.
-// Bytes are calculated with in registers four times as wide, of which there are enough for 8.
+// How many elements go in a pack when a loop works on two types, or 0 if they go one at a time: as many as fit into 16
+// bytes. Bytes are calculated with in registers four times as wide, of which there are enough for 8.
 template <class T>
 inline constexpr bool packable = sizeof(T) <= 16 && (sizeof(T) & (sizeof(T) - 1)) == 0;
 template <class T, class W = T>
@@ -97,7 +98,8 @@ RINGLET_HD std::size_t before_packs(T const* p) {
   return (0 - reinterpret_cast<std::uintptr_t>(p)) % (N * sizeof(T)) / sizeof(T);
 }
 
-// The packs of a loop that are a member's, `M` at a time: `i`, and the next ones `apart` apart, as far as they are below `end`.
+// The packs of a loop that are a member's, `M` at a time: `i`, and the next ones `apart` apart, as far as they are
+// below `end`.
 template <std::size_t M>
 struct at_once {
   std::size_t i, apart, end;
@@ -105,8 +107,8 @@ struct at_once {
   RINGLET_HD std::size_t operator[](std::size_t k) const { return i + k * apart; }
   RINGLET_HD bool has(std::size_t k) const { return i + k * apart < end; }
 };
-// Calls `f` with a worker's share of n packs. What is beyond the end is left out, not done by another loop: code would be
-// twice as large.
+// Calls `f` with a worker's share of n packs. What is beyond the end is left out, not done by another loop: code would
+// be twice as large.
 RINGLET_ANY_EXEC
 template <std::size_t M, kernel_worker Worker, class F>
 RINGLET_HD void share(Worker w, std::size_t n, F f) {
@@ -178,8 +180,8 @@ struct packed_part {
   }
 };
 
-// Found by its arguments, in the place of the loop for any worker, which takes elements one at a time. Types of an odd size
-// are left to that.
+// Found by its arguments, in the place of the loop for any worker, which takes elements one at a time. Types of an odd
+// size are left to that.
 RINGLET_ANY_EXEC
 template <kernel_worker Worker, class Arithmetic>
 RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how,

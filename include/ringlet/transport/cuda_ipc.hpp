@@ -33,14 +33,14 @@ class cuda_runtime;
 
 /// Ranks with a device each, or with one device among them, on one machine.
 ///
-/// What is on the host goes through `shared_memory`, which this is besides. What is on devices goes by way of a segment that
-/// each rank allocates there and shares with the others: memory of users is never shared unless it is from
-/// `communicator::allocate`. Whether devices reach each other is tried before first use, and agreed: if any does not, segments lie
-/// in memory of the host that all devices reach, and `why_through_host()` says why.
+/// What is on the host goes through `shared_memory`, which this is besides. What is on devices goes by way of a segment
+/// that each rank allocates there and shares with the others: memory of users is never shared unless it is from
+/// `communicator::allocate`. Whether devices reach each other is tried before first use, and agreed: if any does not,
+/// segments lie in memory of the host that all devices reach, and `why_through_host()` says why.
 ///
-/// The device is the one that is current when a rank connects. Calls on streams return at once; one at a time is under way on a
-/// communicator, whatever streams they are on. A fault shows at the next call, or in `wait(on(stream), comm)`. When it goes, it
-/// waits for what it has started and for the other ranks to let go of its memory, for up to a second.
+/// The device is the one that is current when a rank connects. Calls on streams return at once; one at a time is under
+/// way on a communicator, whatever streams they are on. A fault shows at the next call, or in `wait(on(stream), comm)`.
+/// When it goes, it waits for what it has started and for the other ranks to let go of its memory, for up to a second.
 /// @tparam R the runtime: `cuda_runtime`, or `emulated_runtime`
 template <class R = cuda_runtime>
 class cuda_ipc : public shared_memory {
@@ -50,7 +50,8 @@ class cuda_ipc : public shared_memory {
   using settings = device_settings;
 
   /// As `transport` says.
-  /// @throws error(errc::unsupported) when a rank has no device, or one that reaches neither the others nor the host's memory
+  /// @throws error(errc::unsupported) when a rank has no device, or one that reaches neither the others nor the host's
+  ///   memory
   template <meeting M>
   cuda_ipc(M& m, settings const& s, time_point until)
       : shared_memory(m, checked(m, s, until).host, until), settings_(s) {
@@ -71,7 +72,8 @@ class cuda_ipc : public shared_memory {
     shared_memory::finish(sequence);
   }
 
-  /// Why what is on devices travels through memory of the host; empty where devices reach each other. The same on all ranks.
+  /// Why what is on devices travels through memory of the host; empty where devices reach each other. The same on all
+  /// ranks.
   std::string const& why_through_host() const { return why_through_host_; }
   /// Whether streams wait between small kernels (`device_form::stream`). The same on all ranks.
   bool stream_driven() const { return stream_driven_; }
@@ -111,14 +113,16 @@ class cuda_ipc : public shared_memory {
 
   // What the calls on streams need (on_stream.hpp). Addresses are those of this rank's device.
 
-  /// This rank's lanes, for kernels; with streams that wait for values, one, whose slots are as large as all lanes' together.
+  /// This rank's lanes, for kernels; with streams that wait for values, one, whose slots are as large as all lanes'
+  /// together.
   device_lane* device_lanes() const { return reinterpret_cast<device_lane*>(segment(rank())); }
   device_layout const& layout() const { return layout_; }
   /// The first lane as the host knows it, with addresses of the device.
   device_lane first_lane() const { return view(0); }
   /// How many blocks of the step that is running have come to its end; 0 between steps.
   std::uint32_t* blocks_arrived() const { return reinterpret_cast<std::uint32_t*>(segment(rank()) + layout_.bytes()); }
-  /// Where memory of this rank's device lies, for the other ranks' devices: in which window of `communicator::allocate`, if any.
+  /// Where memory of this rank's device lies, for the other ranks' devices: in which window of
+  /// `communicator::allocate`, if any.
   position locate_on_device(void const* p, std::size_t bytes) const { return windows_.locate(p, bytes); }
   /// In memory of the device: where its windows' parts are, `most_device_peers` addresses for each.
   std::byte** window_table() const {
@@ -128,15 +132,24 @@ class cuda_ipc : public shared_memory {
   std::uint8_t* barrier_cells() const {
     return reinterpret_cast<std::uint8_t*>(window_table() + device_windows<R>::most * most_device_peers);
   }
-  /// Runs `launches()`, which puts a call into a stream, after the calls before it, whatever streams those were put into.
+  /// Runs `launches()`, which puts a call into a stream, after the calls before it, whatever streams those were put
+  /// into.
   template <class F>
   void in_order(stream s, F&& launches) {
     on_my_device const here(device_);
     if (R::capturing(s)) return launches();  // a graph is ordered by whoever launches it
     if (calls_ != 0) R::wait(s, done_.get());
-    launches();
-    R::record(done_.get(), s);
-    ++calls_;
+    auto has_been_put = [&] {
+      R::record(done_.get(), s);
+      ++calls_;
+    };
+    try {
+      launches();
+    } catch (...) {
+      has_been_put();  // a part of it may be in the stream, and needs this rank's memory
+      throw;
+    }
+    has_been_put();
   }
   /// What a block of any rank has reported, if it was the first to give up: whom others told to stop says so only.
   struct reported {
@@ -200,7 +213,10 @@ class cuda_ipc : public shared_memory {
     }
     on_my_device(on_my_device const&) = delete;
     ~on_my_device() {
-      if (changed_) R::use(before_);
+      if (changed_) try {
+          R::use(before_);
+        } catch (error const&) {  // what has failed says so at the caller's next call
+        }
     }
 
    private:
@@ -211,10 +227,15 @@ class cuda_ipc : public shared_memory {
   template <meeting M>
   static settings const& checked(M& m, settings const& s, time_point until) {
     s.check();
-    auto const lacks = m.exchange("cuda_ipc/devices", R::devices() == 0 ? "none" : "", until);
+    char const* mine = "";
+    if (R::devices() == 0)
+      mine = "finds no device";
+    else if (s.form == device_form::stream && !R::waits_for_values())
+      mine = "has no streams that wait for values, as device_form::stream was told to use,";
+    auto const lacks = m.exchange("cuda_ipc/devices", mine, until);
     for (std::size_t r = 0; r < lacks.size(); ++r)
       if (!lacks[r].empty())
-        throw error(errc::unsupported, detail::words("%s finds no device at rank %zu", R::name, r),
+        throw error(errc::unsupported, detail::words("%s %.99s at rank %zu", R::name, lacks[r].c_str(), r),
                     static_cast<int>(r));
     return s;
   }
@@ -229,7 +250,8 @@ class cuda_ipc : public shared_memory {
     l.slot_bytes = stream_driven ? s.slot_bytes * s.lanes : s.slot_bytes;
     return l;
   }
-  // Bytes of a segment, whichever form it will be: the layout, and behind it a counter, windows and the cells of barriers.
+  // Bytes of a segment, whichever form it will be: the layout, and behind it a counter, windows and the cells of
+  // barriers.
   std::size_t segment_size() const {
     return std::max(layout_for(settings_, size(), false).bytes(), layout_for(settings_, size(), true).bytes()) +
            interference + device_windows<R>::most * most_device_peers * sizeof(std::byte*) +
@@ -283,8 +305,6 @@ class cuda_ipc : public shared_memory {
     bool shared = false;
     for (std::size_t i = 0; i < devices_.size(); ++i)
       for (std::size_t j = 0; j < i; ++j) shared = shared || devices_[i] == devices_[j];
-    if (settings_.form == device_form::stream && !all.all_wait_for_values)
-      throw error(errc::unsupported, "device_form::stream was asked for, but a rank's streams cannot wait for values");
     stream_driven_ = settings_.form == device_form::stream ||
                      (settings_.form == device_form::automatic && shared && all.all_wait_for_values);
   }

@@ -18,8 +18,8 @@
 
 namespace ringlet {
 
-/// CUDA as a `device_runtime`. For nvcc. What only the driver has is looked up while running, so that a program which is linked
-/// with the static runtime alone starts on a machine without a driver, and finds no device there.
+/// CUDA as a `device_runtime`. For nvcc. What only the driver has is looked up while running, so that a program which
+/// is linked with the static runtime alone starts on a machine without a driver, and finds no device there.
 class cuda_runtime {
  public:
   static constexpr char const* name = "cuda";
@@ -68,8 +68,10 @@ class cuda_runtime {
     check_process();
     void* p = nullptr;
     check_cuda(cudaMalloc(&p, bytes), "cudaMalloc");
-    check_cuda(cudaMemset(p, 0, bytes), "cudaMemset");
-    check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");  // or streams might overtake it
+    cudaError_t zeroed = cudaMemset(p, 0, bytes);
+    if (zeroed == cudaSuccess) zeroed = cudaStreamSynchronize(cudaStreamLegacy);  // or streams might overtake it
+    if (zeroed != cudaSuccess) (void)cudaFree(p);
+    check_cuda(zeroed, "cudaMemset");
     return p;
   }
   static void release(void* p) { check_cuda(cudaFree(p), "cudaFree"); }
@@ -105,7 +107,9 @@ class cuda_runtime {
   static void* map_host(void* p, std::size_t bytes) {
     check_cuda(cudaHostRegister(p, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable), "cudaHostRegister");
     void* on_device = nullptr;
-    check_cuda(cudaHostGetDevicePointer(&on_device, p, 0), "cudaHostGetDevicePointer");
+    cudaError_t const found = cudaHostGetDevicePointer(&on_device, p, 0);
+    if (found != cudaSuccess) (void)cudaHostUnregister(p);
+    check_cuda(found, "cudaHostGetDevicePointer");
     return on_device;
   }
   static void unmap_host(void* p) { check_cuda(cudaHostUnregister(p), "cudaHostUnregister"); }

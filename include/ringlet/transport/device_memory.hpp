@@ -166,8 +166,8 @@ struct device_segments {
   bool all_wait_for_values = true;      ///< whether all ranks' streams can
 };
 
-/// Allocates a segment on each rank's current device and opens the others', once each. Whether all can read what the others
-/// have written is tried, and agreed. A collective.
+/// Allocates a segment on each rank's current device and opens the others', once each. Whether all can read what the
+/// others have written is tried, and agreed. A collective.
 /// @param bytes of a segment
 /// @param unwanted why it is not to be tried at all; empty: it is
 template <device_runtime R, meeting M>

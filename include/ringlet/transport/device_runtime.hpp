@@ -28,30 +28,33 @@ struct idle_body {
 };
 }  // namespace detail
 
-/// The calls to a device that the transport needs, as static functions of `R`, so that what is written over them runs on a
-/// device (`cuda_runtime`) and, in the same order, on the host alone (`emulated_runtime`).
+/// The calls to a device that the transport needs, as static functions of `R`, so that what is written over them runs
+/// on a device (`cuda_runtime`) and, in the same order, on the host alone (`emulated_runtime`).
 ///
-/// Contract. Each thread has a current device, 0 until it says `use(d)`; calls act on it. Whatever fails throws `error` with
-/// the runtime's own words, and leaves nothing half done. A process that was forked after its parent's first call can make none.
-/// - `devices()` is how many there are, 0 where there is no driver. `id(d)` names one. `can_access(d, id)`: whether device `d`
-///   may be able to load and store the memory of that one; true for itself, and for one that this process cannot see.
-///   `enable_access(id)` lets the current device do so with what this process allocates there.
-/// - Memory: `allocate(bytes)` gives zeroed memory, aligned to 256; `release(p)` gives it back, and refuses a pointer into the
-///   middle. `block_of(p)` is the allocation that `p` lies in, as base and bytes.
-/// - Sharing: `share(p)` makes a handle, plain bytes that another process of this machine can `open(handle)`; it names the whole
-///   allocation that `p` lies in, and knows nothing of `p` itself. A process cannot open what it has itself allocated. What was
-///   opened several times is closed as often, with `close(p)`, and before its owner releases it.
-/// - Host memory: `map_host(p, bytes)` gives an address by which devices reach whole pages of the host, until `unmap_host(p)`.
-/// - Streams run what is put into them in order, beside the host: `copy`, `fill`, `launch`, `record`, `wait` and the two for values
-///   return at once. `idle(s)`: whether all of it is done; `synchronise(s)` waits until it is; `destroy(s)` does not wait.
-///   Both throw when something in the stream has failed.
-/// - `wait(s, e)` lets a stream wait for the newest `record(e, other)` that was called before; `passed(e)`: whether it has come.
+/// Contract. Each thread has a current device, 0 until it says `use(d)`; calls act on it. Whatever fails throws `error`
+/// with the runtime's own words, and leaves nothing half done. A process that was forked after its parent's first call
+/// can make none.
+/// - `devices()` is how many there are, 0 where there is no driver. `id(d)` names one. `can_access(d, id)`: whether
+///   device `d` may be able to load and store the memory of that one; true for itself, and for one that this process
+///   cannot see. `enable_access(id)` lets the current device do so with what this process allocates there.
+/// - Memory: `allocate(bytes)` gives zeroed memory, aligned to 256; `release(p)` gives it back, and refuses a pointer
+///   into the middle. `block_of(p)` is the allocation that `p` lies in, as base and bytes.
+/// - Sharing: `share(p)` makes a handle, plain bytes that another process of this machine can `open(handle)`; it names
+///   the whole allocation that `p` lies in, and knows nothing of `p` itself. A process cannot open what it has itself
+///   allocated. What was opened several times is closed as often, with `close(p)`, and before its owner releases it.
+/// - Host memory: `map_host(p, bytes)` gives an address by which devices reach whole pages of the host, until
+///   `unmap_host(p)`.
+/// - Streams run what is put into them in order, beside the host: `copy`, `fill`, `launch`, `record`, `wait` and the
+///   two for values return at once. `idle(s)`: whether all of it is done; `synchronise(s)` waits until it is;
+///   `destroy(s)` does not wait. Both throw when something in the stream has failed.
+/// - `wait(s, e)` lets a stream wait for the newest `record(e, other)` that was called before; `passed(e)`: whether it
+///   has come.
 /// - `wait_value(s, p, v)` lets it wait, without occupying the device, until the 8 bytes at `p`, less `v`, are no
 ///   negative number; `write_value(s, p, v)` writes them. `waits_for_values()`: whether the current device can.
 /// - `capturing(s)`: whether the stream is being recorded into a graph instead of run.
-/// - `prepare<Body>()`: loads a kernel, which may not be put off until another one spins. `blocks_at_once<Body>(threads)`: how many
-///   blocks of it the current device can hold. `launch(s, blocks, threads, body)`: runs `body(worker, block, blocks)` on so many
-///   blocks, all at once, or throws.
+/// - `prepare<Body>()`: loads a kernel, which may not be put off until another one spins.
+///   `blocks_at_once<Body>(threads)`: how many blocks of it the current device can hold. `launch(s, blocks, threads,
+///   body)`: runs `body(worker, block, blocks)` on so many blocks, all at once, or throws.
 /// @tparam R the runtime
 template <class R>
 concept device_runtime = std::is_trivially_copyable_v<typename R::handle> && sizeof(typename R::handle) <= 64 &&

@@ -44,8 +44,8 @@ struct alignas(interference) kernel_report {
   };
 };
 
-/// 8 bytes of data and, beside each half of them, a number that says whether it has come. Each half is stored whole, so no flag,
-/// no order and no barrier is needed to send it.
+/// 8 bytes of data and, beside each half of them, a number that says whether it has come. Each half is stored whole, so
+/// no flag, no order and no barrier is needed to send it.
 struct alignas(16) flagged_line {
   std::uint64_t half[2];  ///< data in the lower 32 bits, the number in the upper ones
 
@@ -100,9 +100,10 @@ struct alignas(interference) device_board {
 };
 static_assert(sizeof(device_board) == interference);
 
-/// One lane of a rank as kernels know it: all that a block needs to reach its neighbours and its peers, with every pointer as
-/// that rank's device sees it. It lies in memory of that device. The host fills it once; from then on the block that runs the
-/// lane keeps its counts here, from one launch to the next. So a launch knows no numbers, and a captured one can be repeated.
+/// One lane of a rank as kernels know it: all that a block needs to reach its neighbours and its peers, with every
+/// pointer as that rank's device sees it. It lies in memory of that device. The host fills it once; from then on the
+/// block that runs the lane keeps its counts here, from one launch to the next. So a launch knows no numbers, and a
+/// captured one can be repeated.
 struct alignas(interference) device_lane {
   /// What this lane has in a rank's segment for all ranks to reach.
   struct place {
@@ -136,8 +137,8 @@ struct alignas(interference) device_lane {
   word failed{};                         ///< not 0: whatever is started here ends at once
 };
 
-/// Where everything lies in a segment, a block of device memory that a rank shares with the others. The same on all ranks. A
-/// segment begins as all zeros, but for the lanes' views, which its own host writes at its start.
+/// Where everything lies in a segment, a block of device memory that a rank shares with the others. The same on all
+/// ranks. A segment begins as all zeros, but for the lanes' views, which its own host writes at its start.
 struct device_layout {
   int ranks = 1;
   unsigned lanes = 1;
@@ -154,7 +155,8 @@ struct device_layout {
 
   /// The view of one lane.
   /// @param rank whose
-  /// @param segments by rank, as the device of `rank` sees them; null where it cannot. It must see its own and its neighbours'
+  /// @param segments by rank, as the device of `rank` sees them; null where it cannot. It must see its own and its
+  ///   neighbours'
   device_lane view(int rank, unsigned lane, std::byte* const* segments) const {
     int const next = (rank + 1) % ranks, prev = (rank + ranks - 1) % ranks;
     device_lane v{queue(rank, next, lane, segments), queue(prev, rank, lane, segments), {}};
@@ -171,7 +173,8 @@ struct device_layout {
     return v;
   }
 
-  /// Bytes from a segment's start to the word that stops its rank, and to its lanes' reports. The views are at the start.
+  /// Bytes from a segment's start to the word that stops its rank, and to its lanes' reports. The views are at the
+  /// start.
   constexpr std::size_t stop_offset() const { return lanes * sizeof(device_lane); }
   constexpr std::size_t reports_offset() const { return stop_offset() + sizeof(lone_word); }
 

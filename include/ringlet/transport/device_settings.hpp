@@ -26,9 +26,9 @@ enum class device_route : std::uint8_t {
   ring,    ///< the same, or else by the ring
 };
 
-/// Which sizes take which route on devices: a pure function of what all ranks know, so that all choose alike. The defaults are
-/// derived, not measured: one shot while sending everything to everyone takes no longer than another meeting of all devices,
-/// and lines while sending everything twice does.
+/// Which sizes take which route on devices: a pure function of what all ranks know, so that all choose alike. The
+/// defaults are derived, not measured: one shot while sending everything to everyone takes no longer than another
+/// meeting of all devices, and lines while sending everything twice does.
 struct device_selection {
   /// The largest input of a rank, in bytes, times the number of other ranks, that goes as lines, if these hold it.
   std::size_t line_bytes = std::size_t{64} << 10;

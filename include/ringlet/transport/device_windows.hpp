@@ -26,7 +26,8 @@ class device_windows {
   /// Opens a window; a collective.
   /// @param bytes the same on all ranks
   /// @param reach whether ranks reach each other's parts
-  /// @param parts_of tells all ranks of this rank's part and gives all parts: an exchange. It is called twice
+  /// @param parts_of tells all ranks of this rank's part and gives all parts: an exchange. It is called twice, or,
+  ///   when this fails, three times
   /// @return this rank's part, zeroed
   /// @throws error(errc::out_of_memory) on all ranks when one could not have or share its part
   template <class Exchange>
@@ -60,12 +61,15 @@ class device_windows {
     own.had = lacks.empty();
     std::vector<part> const verdicts = parts_of(own);
     std::erase_if(windows_, [&](window const& old) { return old.id < oldest; });
-    for (std::size_t r = 0; r < verdicts.size(); ++r)
-      if (!verdicts[r].had)
-        throw error(
-            errc::out_of_memory,
-            !lacks.empty() ? lacks : detail::words("rank %zu could not share %zu bytes: see what it says", r, bytes),
-            static_cast<int>(r));
+    for (std::size_t r = 0; r < verdicts.size(); ++r) {
+      if (verdicts[r].had) continue;
+      w.peers.clear();
+      parts_of(own);  // here, too, all let go of the others' parts before those go
+      throw error(
+          errc::out_of_memory,
+          !lacks.empty() ? lacks : detail::words("rank %zu could not share %zu bytes: see what it says", r, bytes),
+          static_cast<int>(r));
+    }
     if (reach) w.number = free_number();  // the same on all ranks, which open and forget windows together
     windows_.push_back(std::move(w));
     return windows_.back().own.data();

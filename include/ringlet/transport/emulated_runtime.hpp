@@ -40,12 +40,13 @@ struct emulated_machine {
   bool waits_for_values = true;  ///< streams can wait for values
 };
 
-/// A stand-in for CUDA on a machine without a GPU: a `device_runtime` whose device memory is memory of the host, whose streams
-/// are threads, and whose blocks are teams of threads. It is strict where CUDA is, so that what works here has used CUDA
-/// rightly; it says nothing about speed, and cannot show what only a device does (caches, lazy loading, launch limits).
+/// A stand-in for CUDA on a machine without a GPU: a `device_runtime` whose device memory is memory of the host, whose
+/// streams are threads, and whose blocks are teams of threads. It is strict where CUDA is, so that what works here has
+/// used CUDA rightly; it says nothing about speed, and cannot show what only a device does (caches, lazy loading,
+/// launch limits).
 ///
-/// Memory is an unnamed file for each allocation, which other processes open through /proc by the number of its owner: nothing is
-/// left behind, however a process ends, and what its owner has released or left can be opened no more.
+/// Memory is an unnamed file for each allocation, which other processes open through /proc by the number of its owner:
+/// nothing is left behind, however a process ends, and what its owner has released or left can be opened no more.
 class emulated_runtime {
   struct stream_state;
   struct event_state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport over CUDA itself. Without a driver the program starts, finds no device, and skips (77). With one it checks one
-// collective of each form among two processes.
+// The transport over CUDA itself. Without a driver the program starts, finds no device, and skips (77). With one it
+// checks one collective of each form among two processes.
 #include "ringlet/transport/cuda_runtime.hpp"
 
 #include <sys/wait.h>

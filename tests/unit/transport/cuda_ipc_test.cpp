@@ -96,7 +96,7 @@ TEST_CASE("the form follows from which devices ranks have, or from what was aske
   CHECK(launch(2, [&](self who) {
           R::here.waits_for_values = who.rank == 0;
           expect(error_of([&] { ringlet::connect<over_emulated>(who, o); }), errc::unsupported,
-                 "cannot wait for values");
+                 "no streams that wait for values, as device_form::stream was told to use, at rank 1");
         }) == 0);
 }
 
