@@ -142,7 +142,7 @@ class pipeline_timeline {
   constexpr std::vector<entry> const& of(int stage) const { return rows_[static_cast<std::size_t>(stage)]; }
   // When a step ends; 0 while it has not been done.
   constexpr int& end(int stage, unit_of_work u) {
-    return ends_[static_cast<std::size_t>(2 * (stage * microbatches_ + u.microbatch) + static_cast<int>(u.way))];
+    return ends_[2 * static_cast<std::size_t>(stage * microbatches_ + u.microbatch) + static_cast<std::size_t>(u.way)];
   }
   // Does all that a stage can do by now. True when that is something.
   template <class O>

@@ -8,6 +8,7 @@
 #include "ringlet/combine.hpp"
 #include "ringlet/config.hpp"
 #include "ringlet/element.hpp"
+#include "ringlet/kernel.hpp"
 
 // The loops under `combine` for workers of many threads; the host's are in kernels.hpp. Neighbouring threads touch
 // neighbouring 16 bytes, and each has several loads under way before it needs the first.

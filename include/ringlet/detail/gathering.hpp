@@ -99,8 +99,8 @@ struct reduce_packs {
   RINGLET_HD void operator()(at_once<M> i) const {
     int const size = lane->size;
     int peer = chunk + 1 < size ? chunk + 1 : 0;
-    pack<T, N> own[M];
-    pack<W, N> sum[M];
+    pack<T, N> own[M]{};
+    pack<W, N> sum[M]{};
     load(own, peer, i);
     RINGLET_UNROLL
     for (std::size_t m = 0; m < M; ++m)
