@@ -26,6 +26,11 @@ namespace detail {
 // host, to which the way is much longer than to what is waited for.
 RINGLET_HD constexpr bool time_to_look(unsigned k) { return k % 64 == 63; }
 
+// Whether that poll is the last: this rank is to stop, or the wait has taken too long.
+RINGLET_HD inline bool hopeless(device_lane const& lane, unsigned k, std::uint64_t since, std::uint64_t patience) {
+  return (time_to_look(k) && lane.stop->is.acquire() != 0) || device_clock() - since > patience;
+}
+
 // A slice's place in a slot, moved towards the header by as much as makes it aligned like its place in the whole
 // buffer: then both can be accessed in packs. A slot's header has room for it.
 template <class T>

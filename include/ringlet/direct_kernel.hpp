@@ -137,8 +137,8 @@ struct direct_kernel {
     RINGLET_HD void copy_rows(std::size_t first, bool collects) const {
       int const begin_at = collects && What != collective::all_gather ? 1 : 0;  // my own results are there
       RINGLET_NO_UNROLL
-      for (int k = begin_at; k < lane_->size; ++k) {  // not all from rank 0 first
-        int const c = me() + k < lane_->size ? me() + k : me() + k - lane_->size;
+      for (int k = begin_at; k < lane_->size; ++k) {
+        int const c = lane_->after(k);
         std::size_t const in_whole = begin(c) + first;
         T* const staged = row(collects ? c : me(), c, first);
         copy(collects ? body_->at.output + in_whole : staged, collects ? staged : body_->at.input + in_whole,
@@ -151,7 +151,7 @@ struct direct_kernel {
         std::size_t const n = shares(me()).length(block_), home = begin(me());
         RINGLET_NO_UNROLL
         for (int k = 1; k <= lane_->size; ++k) {
-          int const peer = me() + k < lane_->size ? me() + k : me() + k - lane_->size;
+          int const peer = lane_->after(k);
           if (peer == me()) worker_->sync();  // my own output may be the input
           land(output_of(peer) + home, body_->at.input + in_chunk(me()), n);
         }
@@ -167,8 +167,7 @@ struct direct_kernel {
       std::size_t const in_whole = begin(chunk) + first;
       T* const home = body_->at.output + (What == collective::all_reduce ? in_whole : in_chunk(chunk) + first);
       if (!direct) return {row(r, chunk, first), r == 0 ? home : row(me(), chunk, first)};
-      int const peer = me() + r < lane_->size ? me() + r : me() + r - lane_->size;  // not all to rank 0 first
-      return {input_of(r) + in_whole, What == collective::all_reduce ? output_of(peer) + in_whole : home};
+      return {input_of(r) + in_whole, What == collective::all_reduce ? output_of(lane_->after(r)) + in_whole : home};
     }
     RINGLET_HD int targets(bool direct) const {
       if (What != collective::all_reduce || body_->route == kernel_route::one_shot || lane_->size == 1) return 1;
@@ -254,15 +253,14 @@ struct direct_kernel {
     }
     RINGLET_HD T const* input_of(int peer) const {
       if (peer == me()) return body_->at.input;
-      position const where = gathering_.shown(peer).input;
-      return reinterpret_cast<T const*>(
-          body_->windows[(where.window - 1) * most_device_peers + static_cast<unsigned>(peer)] + where.offset);
+      return reinterpret_cast<T const*>(at(peer, gathering_.shown(peer).input));
     }
     RINGLET_HD T* output_of(int peer) const {
       if (peer == me()) return body_->at.output;
-      position const where = gathering_.shown(peer).output;
-      return reinterpret_cast<T*>(body_->windows[(where.window - 1) * most_device_peers + static_cast<unsigned>(peer)] +
-                                  where.offset);
+      return reinterpret_cast<T*>(at(peer, gathering_.shown(peer).output));
+    }
+    RINGLET_HD std::byte* at(int peer, position where) const {
+      return body_->windows[(where.window - 1) * most_device_peers + static_cast<unsigned>(peer)] + where.offset;
     }
 
     struct keep_count {

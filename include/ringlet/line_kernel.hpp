@@ -127,7 +127,7 @@ struct line_kernel {
     RINGLET_HD void send_line(std::size_t i, std::uint64_t data, int chunk) const {
       RINGLET_NO_UNROLL
       for (int k = 1; k < lane.size; ++k) {
-        int const peer = lane.rank + k < lane.size ? lane.rank + k : lane.rank + k - lane.size;
+        int const peer = lane.after(k);
         if (chunk < 0 || needs(peer, lane.rank, chunk))
           line(peer, lane.rank, i).store(flagged_line::make(data, flag()));
       }
@@ -140,7 +140,7 @@ struct line_kernel {
       flagged_line now = its.load();
       RINGLET_NO_UNROLL
       for (unsigned k = 0; !hopeless && !now.has(flag()); now = its.load(), ++k) {
-        hopeless = (detail::time_to_look(k) && lane.stop->is.acquire() != 0) || device_clock() - since > body.patience;
+        hopeless = detail::hopeless(lane, k, since, body.patience);
         if (hopeless) lane.failed.release(1);
         worker.pause(k);
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // For Thread Sanitizer: kernels whose ranks, blocks and members are all threads, with as few slots as there can be,
-// launch after launch. Built by hand: c++ -std=c++20 -O1 -pthread -fsanitize=thread tsan_kernel.cpp ../main.cpp -I
-// ../../include
+// launch after launch. Built by hand:
+//   c++ -std=c++20 -O1 -pthread -fsanitize=thread tsan_kernel.cpp ../main.cpp -I ../../include
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -50,8 +50,7 @@ class gathering {
   RINGLET_HD void await(word const& published, std::uint64_t since) const {
     RINGLET_NO_UNROLL
     for (unsigned k = 0; published.acquire() != number_; ++k) {
-      if ((time_to_look(k) && lane_->stop->is.acquire() != 0) || device_clock() - since > patience_)
-        return;  // the leader will see it
+      if (hopeless(*lane_, k, since, patience_)) return;  // the leader will see it
       worker_->pause(k);
     }
   }

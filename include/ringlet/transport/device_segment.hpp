@@ -135,6 +135,9 @@ struct alignas(interference) device_lane {
   std::uint64_t shots = 0;               ///< uses of the stage
   std::uint64_t letters = 0;             ///< uses of the lines
   word failed{};                         ///< not 0: whatever is started here ends at once
+
+  /// The k-th rank after this one, 0 <= k <= size: all begin with another one, so that not all are at rank 0 first.
+  RINGLET_HD constexpr int after(int k) const { return rank + k < size ? rank + k : rank + k - size; }
 };
 
 /// Where everything lies in a segment, a block of device memory that a rank shares with the others. The same on all
