@@ -39,8 +39,8 @@ struct on_stream {
 /// also on different streams. Where `comm.transport().stream_driven()` is false, a call may be captured into a graph,
 /// after one of its kind that loads its kernel; then whoever launches graphs keeps them in one order with other calls.
 /// What goes wrong later ends the communicator, and is thrown by the next call or by `wait`. Ranks that call different
-/// things are told so; or, if what they call takes different routes (`device_selection`), that they have waited in
-/// vain.
+/// things are told so; or, if one call goes as lines and the other does not (`device_selection`), that they have waited
+/// in vain.
 template <class Stream>
 on_stream<Stream> on(Stream stream) {
   return {stream};
@@ -60,11 +60,11 @@ void tell_report(session<X>& s) {
                  report->theirs.element != 0 ? ", which called " : "",
                  report->theirs.element != 0 ? describe(report->theirs).c_str() : ""));
   else
-    s.fail(fault(
-        errc::timed_out, said.peer,
-        "rank %d's device waited %lld ms in step %d for %s%s: see what keeps it, or raise connect_options::timeout",
-        rank, static_cast<long long>(s.options.timeout.count()), said.step, said.peer < 0 ? "its peers" : "rank ",
-        said.peer < 0 ? "" : std::to_string(said.peer).c_str()));
+    s.fail(fault(errc::timed_out, said.peer,
+                 "rank %d's device waited %lld ms in step %d for %s%s: see what keeps it and what it called, or raise "
+                 "connect_options::timeout",
+                 rank, static_cast<long long>(s.options.timeout.count()), said.step,
+                 said.peer < 0 ? "its peers" : "rank ", said.peer < 0 ? "" : std::to_string(said.peer).c_str()));
 }
 
 // Loads a kernel on the rank's device, and sees that all its blocks fit there, before any is started.

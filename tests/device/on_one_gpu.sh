@@ -49,5 +49,6 @@ mkdir -p "$out" || exit 1
     echo "no compute-sanitizer here"
   fi
   echo "ended with $status after $((SECONDS - begin)) s"
-} > >(tee "$out/on_one_gpu.txt") 2>&1
-exit "$status"
+  exit "$status"
+} 2>&1 | tee "$out/on_one_gpu.txt"
+exit "${PIPESTATUS[0]}"
