@@ -37,10 +37,10 @@ struct on_stream {
 /// Such a call returns at once: buffers are memory of the device, and hold results when the stream has come past it.
 /// All ranks call alike, in the same order, from one thread each. Calls of one communicator run one after the other,
 /// also on different streams. Where `comm.transport().stream_driven()` is false, a call may be captured into a graph,
-/// after one of its kind that loads its kernel; then whoever launches graphs keeps them in one order with other calls.
-/// What goes wrong later ends the communicator, and is thrown by the next call or by `wait`. Ranks that call different
-/// things are told so; or, if one call goes as lines and the other does not (`device_selection`), that they have waited
-/// in vain.
+/// after one of its kind that loads its kernel; then whoever launches graphs keeps them in one order with other calls,
+/// and lets them end before the communicator goes. What goes wrong later ends the communicator, and is thrown by the
+/// next call or by `wait`. Ranks that call different things are told so; or, if one call goes as lines and the other
+/// does not (`device_selection`), that they have waited in vain.
 template <class Stream>
 on_stream<Stream> on(Stream stream) {
   return {stream};

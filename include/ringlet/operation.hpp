@@ -103,7 +103,7 @@ class ring_operation {
 
   /// A number that changes when it has come further.
   RINGLET_HD constexpr std::size_t moves() const {
-    return (round_ * 1024 + static_cast<std::size_t>(step_)) * 1024 + slice_;
+    return (round_ * 4096 + static_cast<std::size_t>(step_)) * 4096 + slice_;  // there are fewer of each
   }
   /// The step at which it stands.
   RINGLET_HD constexpr int step_reached() const { return step_; }
