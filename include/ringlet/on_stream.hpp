@@ -39,8 +39,8 @@ struct on_stream {
 /// also on different streams. Where `comm.transport().stream_driven()` is false, a call may be captured into a graph,
 /// after one of its kind that loads its kernel; then whoever launches graphs keeps them in one order with other calls,
 /// and lets them end before the communicator goes. What goes wrong later ends the communicator, and is thrown by the
-/// next call or by `wait`. Ranks that call different things are told so; or, if one call goes as lines and the other
-/// does not (`device_selection`), that they have waited in vain.
+/// next call or by `wait`. Ranks that call different things are told so; or, if one call goes as lines, the other does
+/// not (`device_selection`), and more calls have followed, that they have waited in vain.
 template <class Stream>
 on_stream<Stream> on(Stream stream) {
   return {stream};
@@ -192,7 +192,7 @@ void start_on(typename R::stream stream, communicator<cuda_ipc<R>, Size>& comm, 
   called.count = at.chunks.count;
   called.what = named;
   or_tell(s, [&] {
-    x.in_order(stream, [&] {
+    x.in_order(stream, called, [&] {
       if (x.stream_driven())
         by_steps<What>(s, stream, at, op, called);
       else
@@ -218,6 +218,8 @@ void look_after(session<cuda_ipc<R>>& s, typename R::stream stream) {
     if (now - looked < std::chrono::milliseconds(20)) continue;
     looked = now;
     tell_report(s);
+    call mine, theirs;
+    if (int const peer = x.other_than(mine, theirs); peer >= 0) s.disagree(mine, peer, theirs);
     if (int const peer = x.lost_on_device(); peer >= 0 && !R::idle(stream))
       s.fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d's device needs it", peer, s.rank));
     if (!x.stream_driven()) continue;  // kernels have clocks of their own

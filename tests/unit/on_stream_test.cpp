@@ -92,10 +92,28 @@ TEST_CASE("ranks that call different things find out, and say what") {
                   ringlet::all_reduce(on(s.get()), comm, some);
                   ringlet::wait(on(s.get()), comm);
                 });
-                expect(e, errc::mismatch, "called something else than rank");
+                expect(e, errc::mismatch, " called ");
                 expect(error_of([&] { ringlet::all_reduce(on(s.get()), comm, a); }), errc::not_connected);
               },
               small_device(), one_device) == 0);
+}
+
+TEST_CASE("they do, too, when their calls take different routes, whose kernels never meet") {
+  auto o = small_device();
+  o.timeout = 3s;
+  CHECK(on_devices(
+            2,
+            [](auto& comm) {
+              auto const a = comm.template allocate<float>(30000);
+              stream s;
+              std::span<float> const some(a.data(), comm.rank() == 0 ? 2 : 30000);
+              auto const e = error_of([&] {
+                ringlet::all_reduce(on(s.get()), comm, some);
+                ringlet::wait(on(s.get()), comm);
+              });
+              expect(e, errc::mismatch, "all_reduce of 30000 float32");
+            },
+            o) == 0);
 }
 
 TEST_CASE("a rank that does not come is waited for as long as was said") {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "ringlet/call.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/kernel.hpp"
 #include "ringlet/transport.hpp"
@@ -135,13 +136,13 @@ class cuda_ipc : public shared_memory {
   /// Runs `launches()`, which puts a call into a stream, after the calls before it, whatever streams those were put
   /// into.
   template <class F>
-  void in_order(stream s, F&& launches) {
+  void in_order(stream s, call const& called, F&& launches) {
     on_my_device const here(device_);
     if (R::capturing(s)) return launches();  // a graph is ordered by whoever launches it
     if (calls_ != 0) R::wait(s, done_.get());
     auto has_been_put = [&] {
       R::record(done_.get(), s);
-      ++calls_;
+      pages_[static_cast<std::size_t>(rank())]->latest.say(++calls_, called);
     };
     try {
       launches();
@@ -163,6 +164,13 @@ class cuda_ipc : public shared_memory {
         if (why != kernel_fault::none && why != kernel_fault::stopped) return {&each, r};
       }
     return {};
+  }
+  /// A rank that has made as many calls as this one, but another one last, or -1.
+  int other_than(call& mine, call& theirs) const {
+    pages_[static_cast<std::size_t>(rank())]->latest.is(calls_, mine);
+    for (int peer = 0; peer < size(); ++peer)
+      if (pages_[static_cast<std::size_t>(peer)]->latest.is(calls_, theirs) && !(theirs == mine)) return peer;
+    return -1;
   }
   /// A rank that has ended, or left before it made as many calls as this one, or -1.
   int lost_on_device() const {
@@ -200,9 +208,10 @@ class cuda_ipc : public shared_memory {
  private:
   // In memory of the host, that all hosts and all devices reach.
   struct host_page {
-    lone_word stop;             // this rank's kernels are to give up: 1 + who says so
-    lone_word left;             // how many calls this rank had made when it left, plus 1
-    lone_word closed;           // it has let go of the others' memory
+    lone_word stop;    // this rank's kernels are to give up: 1 + who says so
+    lone_word left;    // how many calls this rank had made when it left, plus 1
+    lone_word closed;  // it has let go of the others' memory
+    latest_call latest;
     kernel_report reports[64];  // by lane
   };
   // Makes the communicator's device the current one for a while.

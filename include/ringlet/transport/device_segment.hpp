@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "ringlet/call.hpp"
 #include "ringlet/config.hpp"
@@ -86,6 +87,34 @@ struct alignas(16) flagged_line {
 struct alignas(interference) lone_word {
   word is;
 };
+
+/// What a rank's host called last, for the others' hosts. Its parts are words, so that whoever looks while it is written
+/// can tell.
+struct alignas(interference) latest_call {
+  word number;
+  word parts[sizeof(call) / sizeof(word)];
+
+  /// Only the rank itself. Numbers grow, from 1.
+  void say(std::uint64_t n, call const& c) {
+    number.release(0);
+    for (std::size_t i = 0; i < sizeof parts / sizeof(word); ++i) {
+      std::uint64_t part;
+      std::memcpy(&part, reinterpret_cast<char const*>(&c) + i * sizeof part, sizeof part);
+      parts[i].release(part);
+    }
+    number.release(n);
+  }
+  /// Whether it is the rank's n-th call, and what that is.
+  bool is(std::uint64_t n, call& c) const {
+    if (n == 0 || number.acquire() != n) return false;
+    for (std::size_t i = 0; i < sizeof parts / sizeof(word); ++i) {
+      std::uint64_t const part = parts[i].acquire();
+      std::memcpy(reinterpret_cast<char*>(&c) + i * sizeof part, &part, sizeof part);
+    }
+    return number.acquire() == n;
+  }
+};
+static_assert(sizeof(call) % sizeof(word) == 0);
 
 /// What a rank shows to the others when a collective begins: what it called, and where its buffers lie.
 struct shown_call {

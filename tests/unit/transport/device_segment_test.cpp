@@ -107,3 +107,21 @@ TEST_CASE("a verdict fits into a word that is never 0") {
         CHECK(verdict::unpack(said).step == step);
       }
 }
+
+TEST_CASE("the latest call is read whole, and as the one with its number only") {
+  latest_call latest{};
+  call read, said;
+  CHECK(!latest.is(0, read));
+  CHECK(!latest.is(1, read));
+  said.count = 7;
+  said.element_name[22] = 'x';
+  said.reduction_name[30] = 'y';
+  latest.say(1, said);
+  CHECK(latest.is(1, read));
+  CHECK(read == said);
+  CHECK(read.element_name[22] == 'x');
+  CHECK(read.reduction_name[30] == 'y');
+  CHECK(!latest.is(2, read));
+  latest.say(2, said);
+  CHECK(!latest.is(1, read));
+}
