@@ -151,10 +151,10 @@ inline constexpr call prototype = [] {
   return c;
 }();
 
-// Throws what an operation failed by.
-[[noreturn, gnu::noinline]] inline void raise(bool gone, fault const& first, int step, int lane) {
-  if (gone) throw error(errc::not_connected, "the communicator of this operation is gone");
-  throw error(first.why, first.words, first.peer, step, lane);
+// Throws what an operation failed by: nothing when its communicator went first.
+[[noreturn, gnu::noinline]] inline void raise(std::optional<fault> const& by, int step, int lane) {
+  if (!by) throw error(errc::not_connected, "the communicator of this operation is gone");
+  throw error(by->why, by->words, by->peer, step, lane);
 }
 
 }  // namespace detail
@@ -201,12 +201,12 @@ class collective_operation : detail::started {
                   at_.chunks, static_cast<std::size_t>(s.rank), s.wires.slot_bytes());
     if constexpr (requires { s.wires.refuse_on_device(input); })
       s.wires.refuse_on_device(input), s.wires.refuse_on_device(output);
-    s.start(*this);
+    if constexpr (rooted(What)) name_root();
+    s.start(*this);  // what follows cannot fail
     run = [](started& self) noexcept { return static_cast<collective_operation&>(self).advance(); };
     call_.sequence = sequence;
     call_.count = at_.chunks.count;
     call_.what = called;
-    if constexpr (rooted(What)) name_root();
     if constexpr (!mapped) make_ring(&call_);
   }
   collective_operation(collective_operation const&) = delete;
@@ -230,7 +230,7 @@ class collective_operation : detail::started {
       else
         session_->linger(spent++);
     if (state == status::ready) return;
-    detail::raise(run == nullptr, *why_, step_, lane_);
+    detail::raise(why_, step_, lane_);
   }
   /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
   void cancel() noexcept {

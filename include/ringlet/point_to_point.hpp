@@ -64,18 +64,16 @@ class message_operation : detail::started_message {
   message_operation(detail::session<X>& s, T* buffer, std::size_t count, int other, bool to_send)
       : session_(&s),
         engine_({to_send ? 0 : 1, 2}, checked(s, buffer, count, other, to_send), {buffer, buffer, {count, 2}},
-
                 detail::slices_of(count / 2, sizeof(T), s.wires.pair_slots(), s.wires.pair_slot_bytes()),
                 arith(keep{}, 2), &call_) {
     peer = other;
     sends = to_send;
-    s.start_message(*this);
-    run = [](started& self) noexcept { return static_cast<message_operation&>(self).advance(); };
-    std::size_t const line = 2 * static_cast<std::size_t>(other) + to_send;
-    call_ = {
-        .sequence = ++s.message_numbers[line], .count = count, .element = element_id<T>, .what = collective::message};
+    call_ = {.count = count, .element = element_id<T>, .what = collective::message};
     std::string const name = element_name<T>;
     call_.element_name[name.copy(call_.element_name, sizeof call_.element_name - 1)] = 0;
+    s.start_message(*this);  // what follows cannot fail
+    run = [](started& self) noexcept { return static_cast<message_operation&>(self).advance(); };
+    call_.sequence = sequence = ++s.message_numbers[2 * static_cast<std::size_t>(other) + to_send];
   }
   message_operation(message_operation const&) = delete;
   /// One that is not finished is cancelled.
@@ -98,7 +96,7 @@ class message_operation : detail::started_message {
         session_->pause();
       else
         session_->reach(*this), session_->linger(spent++), look();  // collectives may be what the peer waits for
-    if (state == status::failed) detail::raise(run == nullptr, *why_, -1, -1);
+    if (state == status::failed) detail::raise(why_, -1, -1);
   }
   /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
   void cancel() noexcept {
@@ -121,15 +119,15 @@ class message_operation : detail::started_message {
     s.check_usable();
     return s.wires.pair(other, to_send);
   }
-  // Messages between two ranks in one direction go one after the other.
-  bool is_first() const {
+  // Messages between two ranks in one direction go one after the other: the one whose turn it is.
+  started const& first() const {
     for (started const* m = session_->messages; m != this; m = m->next)
       if (auto const& other = static_cast<started_message const&>(*m); other.peer == peer && other.sends == sends)
-        return false;
-    return true;
+        return other;
+    return *this;
   }
   status advance() noexcept {
-    status now = session_->failed() ? status::failed : !is_first() ? status::pending : engine_.poll();
+    status now = session_->failed() ? status::failed : &first() != this ? status::pending : engine_.poll();
     moves = engine_.moves();
     if (now == status::pending) return now;
     if (call const* theirs = now == status::failed ? engine_.disagreement() : nullptr)
@@ -148,10 +146,14 @@ class message_operation : detail::started_message {
     session_->abandon(*this, how, why_);
     session_->end_message(*this, status::failed);
   }
-  // After a poll in vain: now and then at the clock and at the peer. Time counts as in a collective's wait.
+  // After a poll in vain: now and then at the clock and at the peer. Time counts as in a collective's wait, and not while a
+  // message before this one gets on.
   void look() noexcept {
     if (state != status::pending || session_->failed()) return;
-    if (!patience_.is_up(std::exchange(watched_, moves) != moves)) return;
+    started const& now = first();
+    bool const moved = now.sequence != watched_ || now.moves != moves_;
+    watched_ = now.sequence, moves_ = now.moves;
+    if (!patience_.is_up(moved)) return;
     int const killed = session_->wires.lost(0);
     int const lost = killed >= 0 ? killed : session_->wires.gone(peer) && progress() == status::pending ? peer : -1;
     if (state != status::pending) return;  // it came before the peer left
@@ -159,20 +161,19 @@ class message_operation : detail::started_message {
     if (lost >= 0)
       session_->fail(fault(errc::peer_lost, lost,
                            "rank %d has ended or left, and rank %d waits in message %llu %s rank %d", lost,
-                           session_->rank, number(), way, peer));
+                           session_->rank, static_cast<unsigned long long>(sequence), way, peer));
     else if (patience_.over(session_->options.timeout))
       session_->fail(fault(errc::timed_out, peer,
                            "rank %d waited %lld ms in message %llu %s rank %d: see what keeps it, or raise "
                            "connect_options::timeout",
-                           session_->rank, static_cast<long long>(session_->options.timeout.count()), number(), way,
-                           peer));
+                           session_->rank, static_cast<long long>(session_->options.timeout.count()),
+                           static_cast<unsigned long long>(sequence), way, peer));
   }
-  unsigned long long number() const { return call_.sequence; }
 
   detail::session<X>* session_;
   call call_;
   engine engine_;
-  std::uint64_t watched_ = ~std::uint64_t{0};
+  std::uint64_t watched_ = 0, moves_ = 0;  // of the message whose turn it is
   detail::patience patience_;
   std::optional<fault> why_;  // once it has failed
 };
