@@ -39,8 +39,8 @@ struct training {
   int microbatch = 1;     ///< sequences that go through the model at once
   int blocks = 2;         ///< of a layer: a column cut chained into a row cut each. Attention and MLP are two
   double bytes = 2;       ///< of an activation, a weight and a gradient
-  double optimizer =
-      12;  ///< bytes of optimizer state a parameter: Adam in float32, with the weights (ZeRO, section 3.1)
+  /// Bytes of optimizer state a parameter: Adam in float32, with the weights (ZeRO, section 3.1).
+  double optimizer = 12;
   bool prefetch = true;  ///< whether a layer's weights are gathered while the one before it computes
   int buckets = 0;       ///< gradients are exchanged in so many messages; 0: one a layer. 1 is one at the end
 };
@@ -50,12 +50,14 @@ struct degrees {
   std::array<int, axis_count> of{1, 1, 1, 1};  ///< by axis
   constexpr int operator[](axis a) const { return of[static_cast<std::size_t>(a)]; }
   constexpr int& operator[](axis a) { return of[static_cast<std::size_t>(a)]; }
-  /// Devices.
-  constexpr std::int64_t product() const {
-    std::int64_t all = 1;
+  /// Devices in all: a whole number, but one that may be larger than an integer holds.
+  constexpr double product() const {
+    double all = 1;
     for (int d : of) all *= d;
     return all;
   }
+  /// Parts into which tensor and pipeline cut the model's weights and its computation.
+  constexpr double parts() const { return static_cast<double>((*this)[axis::tensor]) * (*this)[axis::pipeline]; }
 };
 
 /// How an axis exchanges.
@@ -117,7 +119,7 @@ constexpr work work_of(training const& t, degrees const& d, double flops) {
   w.microbatches = static_cast<double>(t.batch) / d[axis::data] / d[axis::state] / t.microbatch;
   w.tokens = static_cast<double>(t.microbatch) * t.sequence;
   double const token = 6 * t.parameters + 12.0 * t.layers * t.hidden * t.sequence;
-  double const both = token * w.tokens / (d[axis::tensor] * d[axis::pipeline]) / flops;
+  double const both = token * w.tokens / d.parts() / flops;
   w.forward = both / 3, w.backward = both - both / 3;
   return w;
 }
@@ -138,11 +140,11 @@ constexpr work work_of(training const& t, degrees const& d, double flops) {
 constexpr demand demand_of(axis which, training const& t, degrees const& d, work const& w) {
   double const layers = static_cast<double>(t.layers) / d[axis::pipeline];  // of a stage
   double const activations = w.tokens * t.hidden * t.bytes;
-  double const stage = t.parameters * t.bytes / (d[axis::tensor] * d[axis::pipeline]);  // weights, in bytes
+  double const stage = t.parameters * t.bytes / d.parts();  // weights, in bytes
   demand n;
   switch (which) {
     case axis::tensor:
-      n = {pattern::all_reduce, 2 * t.blocks * layers * w.microbatches, activations, 0, 0, 0};
+      n = {pattern::all_reduce, 2.0 * t.blocks * layers * w.microbatches, activations, 0, 0, 0};
       n.unhidden = n.messages;
       break;
     case axis::pipeline:
@@ -176,7 +178,7 @@ struct memory_need {
 /// recomputation in large transformer models", 2022, equation 2 without its last term), for each microbatch under way: up to
 /// two a stage, so that messages hide.
 constexpr memory_need memory_of(training const& t, degrees const& d, work const& w) {
-  double const mine = t.parameters / (d[axis::tensor] * d[axis::pipeline]);
+  double const mine = t.parameters / d.parts();
   double const layers = static_cast<double>(t.layers) / d[axis::pipeline];
   memory_need m;
   m.weights = m.gradients = mine * t.bytes / d[axis::state];

@@ -152,6 +152,8 @@ TEST_CASE("the search finds the shortest step that fits into memory") {
   CHECK(contains(refused([] { search(large, nodes, 8); }), "8 devices of 80 GB are not enough: each would need"));
   CHECK(contains(refused([] { search(large, nodes, 7); }), "no degrees multiply to 7 devices"));
   CHECK(contains(refused([] { search(large, nodes, 0); }), "devices is 0"));
+  CHECK(
+      contains(refused([] { search(large, nodes, 32'768); }), "give 1 to 16384, which link network, the last, joins"));
 }
 
 TEST_CASE("ceilings of a plan come with their reasons") {
@@ -273,6 +275,8 @@ TEST_CASE("what makes no sense is refused, in words that say what was given") {
   CHECK(contains(with([](auto&, auto& c) { c.links[0].name.clear(); }), "no name"));
   CHECK(contains(with([](auto&, auto& c) { c.links[0].bandwidth = 0; }), "the bandwidth of link node is 0"));
   CHECK(contains(with([](auto&, auto& c) { c.links[1].latency = -1; }), "the latency of link network is -1"));
+  CHECK(contains(with([](auto&, auto& c) { c.links[1].name = "node"; }), "two links have the name node"));
+  CHECK(contains(with([](auto& t, auto&) { t.hidden = 2'000'000'000; }), "hidden is 2000000000: give 1000000000 or"));
   CHECK(contains(with([](auto&, auto& c) { c.links[1].devices = 8; }),
                  "link network joins 8 devices, not more than node"));
   degrees d;
@@ -284,6 +288,10 @@ TEST_CASE("what makes no sense is refused, in words that say what was given") {
   CHECK(contains(refused([&] { assign(large, nodes, d); }), "80 layers do not divide by pipeline 3"));
   d[axis::pipeline] = 1, d[axis::data] = 1000;
   CHECK(contains(refused([&] { assign(large, nodes, d); }), "a batch of 1024 does not divide by data 1000"));
+  d.of = {1, 1 << 30, 1, 1 << 30};  // whose product with the microbatch is 2^64
+  training sixteen = large;
+  sixteen.microbatch = 16;
+  CHECK(contains(refused([&] { assign(sixteen, nodes, d); }), "does not divide by data 1073741824 x state 1073741824"));
   d.of = {1024, 1, 16, 4};
   CHECK(contains(refused([&] { assign(large, nodes, d); }),
                  "are 65536 devices, but link network, the last, joins 16384"));
