@@ -23,7 +23,8 @@
 
 namespace ringlet {
 
-/// A range whose elements lie side by side: a span, vector, array, or an allocation of a communicator. A strided view is none.
+/// A range whose elements lie side by side: a span, vector, array, or an allocation of a communicator. A strided view
+/// is none.
 template <class R>
 concept contiguous = requires(R& r) {
   {*std::data(r)};
@@ -33,8 +34,8 @@ concept contiguous = requires(R& r) {
 template <contiguous R>
 using element_of = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 
-/// Whether a buffer given as `R&&` outlives the call: a variable, or a view, but no container made in the call. A view is
-/// what owns nothing, and whose elements do not become constant with it, as those of an array do.
+/// Whether a buffer given as `R&&` outlives the call: a variable, or a view, but no container made in the call. A view
+/// is what owns nothing, and whose elements do not become constant with it, as those of an array do.
 template <class R>
 inline constexpr bool stays =
     std::is_lvalue_reference_v<R> ||
@@ -159,9 +160,9 @@ inline constexpr call prototype = [] {
 
 }  // namespace detail
 
-/// A collective that has been started: what the `async_` functions return. It cannot be moved, for peers may be writing to
-/// what it describes; its buffers must stay as they are until it is ready. Polling any operation drives those that were
-/// started before it, too.
+/// A collective that has been started: what the `async_` functions return. It cannot be moved, for peers may be writing
+/// to what it describes; its buffers must stay as they are until it is ready. Polling any operation drives those that
+/// were started before it, too.
 /// @tparam X the transport
 /// @tparam Size the communicator's number of ranks, or `dynamic_size`
 /// @tparam What the collective
@@ -232,7 +233,8 @@ class collective_operation : detail::started {
     if (state == status::ready) return;
     detail::raise(why_, step_, lane_);
   }
-  /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
+  /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is
+  /// finished.
   void cancel() noexcept {
     if (state != status::pending) return;
     session_->abandon(*this, "cancelled an operation", why_);

@@ -105,8 +105,8 @@ struct ceiling {
   int degree;       ///< a power of two
   std::string why;  ///< why not twice as much, in words
 };
-/// The ceiling of an axis in a plan, all else as it is: what it exposes, and the time for which a pipeline stands idle, must not
-/// be more than a share of computation.
+/// The ceiling of an axis in a plan, all else as it is: what it exposes, and the time for which a pipeline stands idle,
+/// must not be more than a share of computation.
 ceiling ceiling_of(axis a, plan const& p, training const& t, cluster const& c, double tolerated = 0.1);
 
 /// Something that a stage does.
@@ -115,8 +115,8 @@ struct activity {
   bool forward;
   double begin, end;  ///< seconds from the start of the step
 };
-/// One forward, one backward, each stage as far ahead as its messages need to hide; `message` seconds from stage to stage.
-/// By stage, in the order in which they are done.
+/// One forward, one backward, each stage as far ahead as its messages need to hide; `message` seconds from stage to
+/// stage. By stage, in the order in which they are done.
 std::vector<activity> timeline(int stages, int microbatches, double forward, double backward, double message);
 
 inline void check(training const& t, cluster const& c) {

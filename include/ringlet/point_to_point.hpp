@@ -26,10 +26,10 @@ namespace ringlet {
 
 /// Refinement of a transport: links between any two of its ranks.
 ///
-/// Contract. `pair(peer, to_send)` gives the link between this rank and another one, always the same: `next()` leads to that
-/// rank, `prev()` comes from it. It announces calls. Called before each message; may throw `error`, or make what the
-/// link needs. `pair_slots()` and `pair_slot_bytes()` say what its queues hold. `gone(peer)`: whether that rank has ended,
-/// or left, in good order or not; what it sent before may still arrive. May cost a system call.
+/// Contract. `pair(peer, to_send)` gives the link between this rank and another one, always the same: `next()` leads to
+/// that rank, `prev()` comes from it. It announces calls. Called before each message; may throw `error`, or make what
+/// the link needs. `pair_slots()` and `pair_slot_bytes()` say what its queues hold. `gone(peer)`: whether that rank has
+/// ended, or left, in good order or not; what it sent before may still arrive. May cost a system call.
 template <class X>
 concept pairwise = transport<X> && requires(X& x, int peer, bool to_send) {
   { x.pair(peer, to_send) } -> link<std::byte>;
@@ -47,9 +47,9 @@ struct started_message : started {
 };
 }  // namespace detail
 
-/// A message that has been started: what `async_send` and `async_recv` return. It is the broadcast of two ranks: the same
-/// engine, over the link of the two. It cannot be moved, and its buffer must stay as it is until it is ready. Polling or waiting
-/// for any operation of the communicator drives it.
+/// A message that has been started: what `async_send` and `async_recv` return. It is the broadcast of two ranks: the
+/// same engine, over the link of the two. It cannot be moved, and its buffer must stay as it is until it is ready.
+/// Polling or waiting for any operation of the communicator drives it.
 /// @tparam X the transport
 /// @tparam T the element
 template <pairwise X, class T>
@@ -86,8 +86,8 @@ class message_operation : detail::started_message {
     if (progress() == status::pending) session_->reach(*this), session_->in_vain(), look();
     return state;
   }
-  /// Waits until it is finished: received, or all handed over, so that the buffer is the caller's again. The receiver of a
-  /// message that fits the queue may not have come yet.
+  /// Waits until it is finished: received, or all handed over, so that the buffer is the caller's again. The receiver
+  /// of a message that fits the queue may not have come yet.
   /// @throws error(errc::peer_lost, timed_out, mismatch, aborted) in the words of the rank that noticed first
   void wait() {
     unsigned spent = 0;
@@ -98,7 +98,8 @@ class message_operation : detail::started_message {
         session_->reach(*this), session_->linger(spent++), look();  // collectives may be what the peer waits for
     if (state == status::failed) detail::raise(why_, -1, -1);
   }
-  /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
+  /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is
+  /// finished.
   void cancel() noexcept {
     if (state != status::pending) return;
     give_up("cancelled a message");
@@ -146,8 +147,8 @@ class message_operation : detail::started_message {
     session_->abandon(*this, how, why_);
     session_->end_message(*this, status::failed);
   }
-  // After a poll in vain: now and then at the clock and at the peer. Time counts as in a collective's wait, and not while a
-  // message before this one gets on.
+  // After a poll in vain: now and then at the clock and at the peer. Time counts as in a collective's wait, and not
+  // while a message before this one gets on.
   void look() noexcept {
     if (state != status::pending || session_->failed()) return;
     started const& now = first();
@@ -178,10 +179,10 @@ class message_operation : detail::started_message {
   std::optional<fault> why_;  // once it has failed
 };
 
-/// Starts to send a buffer to another rank, where `recv` is to be called with the same count and element. Messages from one
-/// rank to another arrive in the order in which they were started; they are in no order with collectives, nor with other ranks'
-/// messages, and get on together: a ring in which each rank sends to the right before it receives from the left does
-/// not lock.
+/// Starts to send a buffer to another rank, where `recv` is to be called with the same count and element. Messages from
+/// one rank to another arrive in the order in which they were started; they are in no order with collectives, nor with
+/// other ranks' messages, and get on together: a ring in which each rank sends to the right before it receives from the
+/// left does not lock.
 /// @param comm the communicator, whose transport is `pairwise`
 /// @param input any count, also 0; is not written
 /// @param to another rank
@@ -209,8 +210,8 @@ template <class X, int Size, contiguous Out>
   return message_operation<X, element_of<Out>>(comm.session(), std::data(output), std::size(output), from, false);
 }
 
-/// Sends a buffer to another rank: see `async_send`. Returns when the buffer is the caller's again: of a message that fits
-/// the queue between the two, before the receiver has come.
+/// Sends a buffer to another rank: see `async_send`. Returns when the buffer is the caller's again: of a message that
+/// fits the queue between the two, before the receiver has come.
 /// @throws error also what `wait` throws. Ranks that send and receive different counts or elements both get
 /// `errc::mismatch`; who has sent and gone on gets it at its next operation
 template <class X, int Size, contiguous In>

@@ -8,8 +8,8 @@
 
 #include "ringlet/cost.hpp"
 
-/// What a training run costs that is divided along four axes: what each of them sends in a step, how long that takes on a
-/// link, what of it hides behind computation, what each device computes and holds.
+/// What a training run costs that is divided along four axes: what each of them sends in a step, how long that takes on
+/// a link, what of it hides behind computation, what each device computes and holds.
 ///
 /// All of it are closed forms, for runs that no machine at hand could try. Bytes are bytes, times are seconds, and
 /// messages are those of one device in one step, which is what repeats.
@@ -82,7 +82,8 @@ struct demand {
   double beside = 0;    ///< which takes so many seconds
 };
 
-/// Seconds of one message among `degree` devices: Hockney's exchange, or the ring's time in one slice a chunk (cost.hpp).
+/// Seconds of one message among `degree` devices: Hockney's exchange, or the ring's time in one slice a chunk
+/// (cost.hpp).
 constexpr double message_time(demand const& d, int degree, link_cost c) {
   if (degree == 1) return 0;
   if (d.how == pattern::point_to_point) return exchange_time(d.bytes, c);
@@ -97,8 +98,8 @@ constexpr double exposed_time(demand const& d, int degree, link_cost c) {
   return d.unhidden * one + (left > 0 ? left : 0);
 }
 
-/// The share of time for which a pipeline of `stages` stands idle: stages - 1 of m + stages - 1 units, at its ends (Huang et
-/// al., "GPipe", 2019). The same for all forward first and for one forward, one backward.
+/// The share of time for which a pipeline of `stages` stands idle: stages - 1 of m + stages - 1 units, at its ends
+/// (Huang et al., "GPipe", 2019). The same for all forward first and for one forward, one backward.
 constexpr double idle_fraction(int stages, double microbatches) { return (stages - 1) / (microbatches + stages - 1); }
 
 /// What one device computes.
@@ -112,8 +113,8 @@ struct work {
 };
 
 /// A token costs 6 operations a parameter, a third of them forward (Kaplan et al., "Scaling laws for neural language
-/// models", 2020), and 12 a layer for each pair of hidden value and token in the sequence (Chowdhery et al., "PaLM", 2022,
-/// appendix B). Tensor and pipeline share them out.
+/// models", 2020), and 12 a layer for each pair of hidden value and token in the sequence (Chowdhery et al., "PaLM",
+/// 2022, appendix B). Tensor and pipeline share them out.
 constexpr work work_of(training const& t, degrees const& d, double flops) {
   work w;
   w.microbatches = static_cast<double>(t.batch) / d[axis::data] / d[axis::state] / t.microbatch;
@@ -129,13 +130,13 @@ constexpr work work_of(training const& t, degrees const& d, double flops) {
 /// - tensor: each block all-reduces the activations of a microbatch once forward and once backward, and the layer waits
 ///   (Shoeybi et al., "Megatron-LM", 2019). It grows with tokens.
 /// - pipeline: a stage passes on the activations of each microbatch, and hands back their gradients. What fills and
-///   drains the pipeline has nothing to hide behind; the rest does, where stages are enough microbatches ahead (Zhuang et
-///   al., "On optimizing the communication of model parallelism", 2022).
-/// - state: each layer's weights are gathered forward and again backward, its gradients are scattered (Rajbhandari et al.,
-///   "ZeRO", 2019, section 7). The first gather and the last scatter have nothing to hide behind; without prefetch, none
-///   has. It grows with the model.
-/// - data: the gradients are all-reduced, in buckets, while the last microbatch goes backward; the last bucket cannot hide
-///   (Li et al., "PyTorch Distributed", 2020). The table that this planner is tested with marks this axis as no
+///   drains the pipeline has nothing to hide behind; the rest does, where stages are enough microbatches ahead (Zhuang
+///   et al., "On optimizing the communication of model parallelism", 2022).
+/// - state: each layer's weights are gathered forward and again backward, its gradients are scattered (Rajbhandari et
+///   al., "ZeRO", 2019, section 7). The first gather and the last scatter have nothing to hide behind; without
+///   prefetch, none has. It grows with the model.
+/// - data: the gradients are all-reduced, in buckets, while the last microbatch goes backward; the last bucket cannot
+///   hide (Li et al., "PyTorch Distributed", 2020). The table that this planner is tested with marks this axis as no
 ///   collective, and the text beside it has it all-reduce: that is what is computed.
 constexpr demand demand_of(axis which, training const& t, degrees const& d, work const& w) {
   double const layers = static_cast<double>(t.layers) / d[axis::pipeline];  // of a stage
@@ -175,8 +176,8 @@ struct memory_need {
 
 /// Weights, gradients and optimizer state are shared out (Rajbhandari et al., "ZeRO", 2019, stage 3). A layer keeps
 /// 10 + 24 / tensor bytes a token and hidden value, computing attention anew (Korthikanti et al., "Reducing activation
-/// recomputation in large transformer models", 2022, equation 2 without its last term), for each microbatch under way: up to
-/// two a stage, so that messages hide.
+/// recomputation in large transformer models", 2022, equation 2 without its last term), for each microbatch under way:
+/// up to two a stage, so that messages hide.
 constexpr memory_need memory_of(training const& t, degrees const& d, work const& w) {
   double const mine = t.parameters / d.parts();
   double const layers = static_cast<double>(t.layers) / d[axis::pipeline];

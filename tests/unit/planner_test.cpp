@@ -37,10 +37,10 @@ cluster const nodes{400e12, 80e9, {{"node", 400e9, 1.5e-6, 8}, {"network", 25e9,
 //   pipeline                6            30  0, to one neighbour              25      16
 //   state                   3            60  1                               400      64
 //
-// It does not say what computation this is beside. 100 MB are the activations of 6,104 tokens in a model of 80 layers with 8,192
-// hidden values, which has 70 G parameters; a device does 400 T operations a second. Divided by tensor 8, pipeline 16
-// and state 64, a device's gradients are 17 MB, about the 20 of the table: so the rows belong together. A share of 10 % of
-// computation is what an axis may add.
+// It does not say what computation this is beside. 100 MB are the activations of 6,104 tokens in a model of 80 layers
+// with 8,192 hidden values, which has 70 G parameters; a device does 400 T operations a second. Divided by tensor 8,
+// pipeline 16 and state 64, a device's gradients are 17 MB, about the 20 of the table: so the rows belong together. A
+// share of 10 % of computation is what an axis may add.
 constexpr double alone = 6 * 70e9 * 6104 / 400e12;  // seconds, on one device
 constexpr double one_of_128 = alone / 8 / 16;       // on one of tensor 8 x pipeline 16
 std::vector<device_link> const links{{"fast", 400e9, 1.5e-6, 1 << 20}, {"slow", 25e9, 1.5e-6, 1 << 20}};
@@ -52,7 +52,8 @@ constexpr demand tensor_row{pattern::all_reduce, 160, 100e6, 160, 0, 0};
 constexpr demand data_row{pattern::all_reduce, 1, 20e6, 1, 0, 0};
 // Point to point, and it can be overlapped.
 constexpr demand pipeline_row{pattern::point_to_point, 6, 30e6, 0, 6, one_of_128};
-// Three a layer, and a stage of 16 has 5 of 80 layers: two gathers of weights and a scatter of gradients, each waited for.
+// Three a layer, and a stage of 16 has 5 of 80 layers: two gathers of weights and a scatter of gradients, each waited
+// for.
 constexpr demand state_row{pattern::gather_and_scatter, 3 * 5, 60e6, 3 * 5, 0, 0};
 
 }  // namespace

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-// Links between any two ranks over libfabric, as `pairwise` asks for them. Slices are messages, each with a tag of its own:
-// who sends it, and its number. For each slice that it has taken, the receiver sends one back, an acknowledgement, before which
-// it posts the receive for the slice that will come to the same slot. So at most as many slices are on their way as there
-// are slots, and only those that come before the first `recv` wait at the provider for their receive.
+// Links between any two ranks over libfabric, as `pairwise` asks for them. Slices are messages, each with a tag of its
+// own: who sends it, and its number. For each slice that it has taken, the receiver sends one back, an acknowledgement,
+// before which it posts the receive for the slice that will come to the same slot. So at most as many slices are on
+// their way as there are slots, and only those that come before the first `recv` wait at the provider for their
+// receive.
 
 #include <algorithm>
 #include <cstddef>
@@ -126,8 +127,8 @@ class fabric_pair_link {
     return posted_ == done_ && !s.slice.out && !s.acknowledgement.out && !traffic_->over();
   }
   bool is_here() const { return armed_ > done_ && !of(done_).slice.out; }
-  // Whether the provider has all that was committed or released. It has it in memory of this link, so nobody needs to wait for
-  // more: a peer that has taken the last slice may be gone before the provider says that the slice has left.
+  // Whether the provider has all that was committed or released. It has it in memory of this link, so nobody needs to
+  // wait for more: a peer that has taken the last slice may be gone before the provider says that the slice has left.
   bool idle() const { return posted_ == done_; }
 
   bool flush_sender() {
