@@ -54,7 +54,7 @@ class fabric {
     std::string provider, interface, domain;
     /// libfabric's name or path; empty when it is linked into the program.
     std::string library = "libfabric.so.1";
-    /// How long a rank that leaves waits for the next one to take what it has sent.
+    /// How long a rank that leaves waits for others to take what it has sent. Then that is lost.
     std::chrono::milliseconds linger{60'000};
 
     std::string describe() const {
@@ -144,7 +144,7 @@ class fabric {
     peers_.tell_all(l);
   }
   fault const* told() const { return told_.load(std::memory_order_acquire); }
-  /// As `pairwise` says. Who leaves stays until its messages have been taken.
+  /// As `pairwise` says. Who leaves stays until its messages have been taken, for `linger` at most.
   /// @throws error(errc::unsupported) where the provider has no tagged messages
   fabric_pair_link& pair(int peer, bool to_send) { return pairs_.link(peer, to_send); }
   std::size_t pair_slots() const { return traffic_.shape.slots; }
