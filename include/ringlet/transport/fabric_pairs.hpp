@@ -4,8 +4,9 @@
 // Links between any two ranks over libfabric, as `pairwise` asks for them. Slices are messages, each with a tag of its
 // own: who sends it, and its number. For each slice that it has taken, the receiver sends one back, an acknowledgement,
 // before which it posts the receive for the slice that will come to the same slot. So at most as many slices are on
-// their way as there are slots, and only those that come before the first `recv` wait at the provider for their
-// receive.
+// their way as there are slots. Before its first slice to a rank, the sender says so (fabric_peers.hpp), and the
+// receiver posts its receives, whether it expects a message yet or not: some providers let nothing else through a
+// connection while a message waits for its receive, no collective either.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,6 +23,7 @@
 #include "ringlet/slice.hpp"
 #include "ringlet/transport/fabric_endpoint.hpp"
 #include "ringlet/transport/fabric_link.hpp"
+#include "ringlet/transport/fabric_peers.hpp"
 #include "ringlet/transport/fabric_wire.hpp"
 
 namespace ringlet {
@@ -183,8 +185,8 @@ class fabric_pairs {
 
   /// Once ranks know each other.
   /// @param addresses all ranks' addresses, by rank
-  void open(fabric_traffic& t, int rank, std::vector<std::string> addresses) {
-    traffic_ = &t, rank_ = rank;
+  void open(fabric_traffic& t, fabric_peers& peers, std::vector<std::string> addresses) {
+    traffic_ = &t, peers_ = &peers;
     t.pairs = this, t.flush_pairs = flush;
     at_.assign(addresses.size(), FI_ADDR_UNSPEC);
     addresses_ = std::move(addresses);
@@ -199,8 +201,13 @@ class fabric_pairs {
       if (l->peer() == peer) return *l;
     fi_addr_t& at = at_[static_cast<std::size_t>(peer)];
     if (at == FI_ADDR_UNSPEC) at = traffic_->endpoint->insert(addresses_[static_cast<std::size_t>(peer)]);
-    links_[to_send].push_back(
-        std::make_unique<fabric_pair_link>(*traffic_, rank_, peer, at, to_send, traffic_->shape.slots, slot_bytes()));
+    links_[to_send].push_back(std::make_unique<fabric_pair_link>(*traffic_, peers_->rank(), peer, at, to_send,
+                                                                 traffic_->shape.slots, slot_bytes()));
+    if (to_send) {
+      fabric_peers::letter l;
+      l.what = fabric_peers::letter::kind::sends;
+      peers_->tell(peer, l);
+    }
     return *links_[to_send].back();
   }
   std::size_t slot_bytes() const { return std::min(traffic_->shape.slot_bytes, std::size_t{256} << 10); }
@@ -221,7 +228,7 @@ class fabric_pairs {
   }
 
   fabric_traffic* traffic_ = nullptr;
-  int rank_ = -1;
+  fabric_peers* peers_ = nullptr;
   std::vector<std::string> addresses_;
   std::vector<fi_addr_t> at_;
   std::vector<std::unique_ptr<fabric_pair_link>> links_[2];
