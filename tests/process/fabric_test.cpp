@@ -52,7 +52,7 @@ TEST_CASE("with memory that all have allocated, no final value is copied") {
 TEST_CASE_TEMPLATE("a message that nobody has asked for yet is in no collective's way", Ranks, net,
                    processes<over<"tcp;ofi_rxm">>) {
   ringlet::connect_options<typename Ranks::transport> options;
-  options.timeout = 10s;
+  options.timeout = 5s;
   CHECK(on<Ranks>(
             3,
             [](auto& comm) {
