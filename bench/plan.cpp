@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// ringlet-plan: which way of dividing a training run can live with which link. The arithmetic is in ringlet/planner.hpp.
+// ringlet-plan: which way of dividing a training run can live with which link. The arithmetic is in
+// ringlet/planner.hpp.
 
 #include <cstdio>
 #include <fstream>

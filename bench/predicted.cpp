@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Predicted against measured: what the links of shared_memory cost is measured on the links, then an all_reduce is
-// simulated with that, and timed. In a ring of processes the processors are the wire: sums and copies take turns on them,
-// so this is where the model fits worst. tests/hosts/predicted_test.cpp does the same over network cables.
+// simulated with that, and timed. In a ring of processes the processors are the wire: sums and copies take turns on
+// them, so this is where the model fits worst. tests/hosts/predicted_test.cpp does the same over network cables.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -33,8 +33,8 @@ class link_meter {
   explicit link_meter(Comm& comm) : comm_(comm), link_(comm.transport().lane(0)) {}
 
   /// Alpha: a slice of 8 bytes goes round the ring, and takes so long a hop; the median. Beta: all ranks send and
-  /// receive as much as they can, in slices of `bytes`; what twice as many take longer, so that start and end do not count,
-  /// in the least time, since all that disturbs only adds. Gamma: what adding up a slice takes.
+  /// receive as much as they can, in slices of `bytes`; what twice as many take longer, so that start and end do not
+  /// count, in the least time, since all that disturbs only adds. Gamma: what adding up a slice takes.
   measured_link measure(std::size_t bytes, int slices, int rounds) {
     bytes = std::min(bytes, comm_.transport().slot_bytes());
     std::vector<double> hops, once, twice;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The obvious way to all-reduce, as a measure for the ring: everyone sends to rank 0, which adds up and sends the sum back.
-// Its one connection carries 2(n-1) buffers, more with every rank; in the ring it is less than 4, whatever n is. The
-// communicator's counters say so.
+// The obvious way to all-reduce, as a measure for the ring: everyone sends to rank 0, which adds up and sends the sum
+// back. Its one connection carries 2(n-1) buffers, more with every rank; in the ring it is less than 4, whatever n is.
+// The communicator's counters say so.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

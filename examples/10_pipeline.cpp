@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A pipeline of four stages: each multiplies by a weight of its own, and learns from what comes back. The order of work is a
-// closed form that the compiler proves; stages hand on activations and gradients by send and recv. The drawing shows the
-// idle units at both ends, (p-1)/(m+p-1) of the time.
+// A pipeline of four stages: each multiplies by a weight of its own, and learns from what comes back. The order of work
+// is a closed form that the compiler proves; stages hand on activations and gradients by send and recv. The drawing
+// shows the idle units at both ends, (p-1)/(m+p-1) of the time.
 #include "ringlet/pipeline.hpp"
 
 #include <cstdio>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rings that no machine here could run: the engine on a virtual clock, with wires, loss, a slow and a dead rank to order.
+// Rings that no machine here could run: the engine on a virtual clock, with wires, loss, a slow and a dead rank to
+// order.
 //
 //     build/examples/11_simulate [RANKS]
 #include <cstdio>

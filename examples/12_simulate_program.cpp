@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A training step of 16 hosts, before there are any: the program that they will run, on a virtual clock. Which size of bucket
-// hides most of the exchange behind the backward pass? Small ones begin early, large ones wait less often.
+// A training step of 16 hosts, before there are any: the program that they will run, on a virtual clock. Which size of
+// bucket hides most of the exchange behind the backward pass? Small ones begin early, large ones wait less often.
 #include <cstddef>
 #include <cstdio>
 #include <vector>

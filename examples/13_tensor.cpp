@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One layer split across ranks (Shoeybi et al., "Megatron-LM", 2019). A weight cut by columns needs the whole input, and its
-// outputs stand side by side: no exchange. One cut by rows takes those as they are, and gives partial sums of full width: an
-// all-reduce. So the chain of the two costs one exchange forward and one back: 160 a step for 80 layers, and nothing can hide
-// them, since the next layer waits for each. Needs Eigen.
+// One layer split across ranks (Shoeybi et al., "Megatron-LM", 2019). A weight cut by columns needs the whole input,
+// and its outputs stand side by side: no exchange. One cut by rows takes those as they are, and gives partial sums of
+// full width: an all-reduce. So the chain of the two costs one exchange forward and one back: 160 a step for 80 layers,
+// and nothing can hide them, since the next layer waits for each. Needs Eigen.
 #include <Eigen/Dense>
 #include <cstdio>
 #include <vector>

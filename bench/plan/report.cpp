@@ -88,7 +88,7 @@ void write_json(std::ostream& to, request const& r, plan const& p) {
                     {"most", most.degree},
                     {"why", most.why}});
   }
-  ordered_json const whole{{"devices", p.by.product()},
+  ordered_json const whole{{"devices", static_cast<long long>(p.by.product())},
                            {"axes", axes},
                            {"microbatches", p.each.microbatches},
                            {"compute", p.compute},

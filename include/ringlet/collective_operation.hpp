@@ -23,7 +23,8 @@
 
 namespace ringlet {
 
-/// A range whose elements lie side by side: a span, vector, array, or an allocation of a communicator. A strided view is none.
+/// A range whose elements lie side by side: a span, vector, array, or an allocation of a communicator. A strided view
+/// is none.
 template <class R>
 concept contiguous = requires(R& r) {
   {*std::data(r)};
@@ -33,8 +34,8 @@ concept contiguous = requires(R& r) {
 template <contiguous R>
 using element_of = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 
-/// Whether a buffer given as `R&&` outlives the call: a variable, or a view, but no container made in the call. A view is
-/// what owns nothing, and whose elements do not become constant with it, as those of an array do.
+/// Whether a buffer given as `R&&` outlives the call: a variable, or a view, but no container made in the call. A view
+/// is what owns nothing, and whose elements do not become constant with it, as those of an array do.
 template <class R>
 inline constexpr bool stays =
     std::is_lvalue_reference_v<R> ||
@@ -151,17 +152,17 @@ inline constexpr call prototype = [] {
   return c;
 }();
 
-// Throws what an operation failed by.
-[[noreturn, gnu::noinline]] inline void raise(bool gone, fault const& first, int step, int lane) {
-  if (gone) throw error(errc::not_connected, "the communicator of this operation is gone");
-  throw error(first.why, first.words, first.peer, step, lane);
+// Throws what an operation failed by: nothing when its communicator went first.
+[[noreturn, gnu::noinline]] inline void raise(std::optional<fault> const& by, int step, int lane) {
+  if (!by) throw error(errc::not_connected, "the communicator of this operation is gone");
+  throw error(by->why, by->words, by->peer, step, lane);
 }
 
 }  // namespace detail
 
-/// A collective that has been started: what the `async_` functions return. It cannot be moved, for peers may be writing to
-/// what it describes; its buffers must stay as they are until it is ready. Polling any operation drives those that were
-/// started before it, too.
+/// A collective that has been started: what the `async_` functions return. It cannot be moved, for peers may be writing
+/// to what it describes; its buffers must stay as they are until it is ready. Polling any operation drives those that
+/// were started before it, too.
 /// @tparam X the transport
 /// @tparam Size the communicator's number of ranks, or `dynamic_size`
 /// @tparam What the collective
@@ -201,12 +202,12 @@ class collective_operation : detail::started {
                   at_.chunks, static_cast<std::size_t>(s.rank), s.wires.slot_bytes());
     if constexpr (requires { s.wires.refuse_on_device(input); })
       s.wires.refuse_on_device(input), s.wires.refuse_on_device(output);
-    s.start(*this);
+    if constexpr (rooted(What)) name_root();
+    s.start(*this);  // what follows cannot fail
     run = [](started& self) noexcept { return static_cast<collective_operation&>(self).advance(); };
     call_.sequence = sequence;
     call_.count = at_.chunks.count;
     call_.what = called;
-    if constexpr (rooted(What)) name_root();
     if constexpr (!mapped) make_ring(&call_);
   }
   collective_operation(collective_operation const&) = delete;
@@ -230,9 +231,10 @@ class collective_operation : detail::started {
       else
         session_->linger(spent++);
     if (state == status::ready) return;
-    detail::raise(run == nullptr, *why_, step_, lane_);
+    detail::raise(why_, step_, lane_);
   }
-  /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
+  /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is
+  /// finished.
   void cancel() noexcept {
     if (state != status::pending) return;
     session_->abandon(*this, "cancelled an operation", why_);

@@ -37,8 +37,8 @@ struct connect_options {
   selection select{};
   /// How long to wait for all ranks to come and connect.
   std::chrono::milliseconds connect_timeout{60'000};
-  /// How long an operation may keep a rank waiting without getting on: time between polls does not count. A rank that has
-  /// ended is noticed much sooner.
+  /// How long an operation may keep a rank waiting without getting on: time between polls does not count. A rank that
+  /// has ended is noticed much sooner.
   std::chrono::milliseconds timeout{60'000};
 };
 
@@ -53,11 +53,12 @@ class session;
 ///
 /// Operations run in the order in which they were started, and every rank starts the same ones in the same order. One
 /// thread at a time uses a communicator; `abort` alone may come from another. After a failure it is finished: every
-/// operation, also those that are waiting, ends with an error, on all ranks, and there is nothing to repair. It can be moved,
-/// also while operations run; it must outlive them, or they end as if aborted. An operation gets on when its own communicator is
-/// polled or waited for: who uses several waits for their operations in the same order on all ranks.
+/// operation, also those that are waiting, ends with an error, on all ranks, and there is nothing to repair. It can be
+/// moved, also while operations run; it must outlive them, or they end as if aborted. An operation gets on when its own
+/// communicator is polled or waited for: who uses several waits for their operations in the same order on all ranks.
 /// @tparam X the transport
-/// @tparam Size the number of ranks when it is known while compiling, like the extent of a `std::span`; else `dynamic_size`
+/// @tparam Size the number of ranks when it is known while compiling, like the extent of a `std::span`; else
+///   `dynamic_size`
 template <transport X, int Size = dynamic_size>
 class communicator {
  public:
@@ -85,7 +86,8 @@ class communicator {
 
   /// Memory that the transport can use without copies; a collective, with the same count on all ranks.
   /// @tparam T the element
-  /// @return a contiguous range of zeroed bytes as elements, which gives the memory back when it goes, before the communicator
+  /// @return a contiguous range of zeroed bytes as elements, which gives the memory back when it goes, before the
+  ///   communicator
   /// @throws error(errc::out_of_memory) with the bytes needed and available
   template <element T>
   allocation<T, X> allocate(std::size_t count);
@@ -102,7 +104,8 @@ class communicator {
     s.wires.tell(fault(errc::aborted, s.rank, "rank %d: %.*s", s.rank, static_cast<int>(why.size()), why.data()));
   }
 
-  /// What this rank has moved so far. Always on: it costs a few additions a slice. To measure some operations, subtract.
+  /// What this rank has moved so far. Always on: it costs a few additions a slice. To measure some operations,
+  /// subtract.
   ringlet::counters counters() const { return session().book.sum(size()); }
 
   /// The transport, for those who need more of it than the contract says.
@@ -138,7 +141,8 @@ struct started {
   status (*run)(started&) noexcept = nullptr;
 };
 
-// How long a wait has lasted. What counts is time spent waiting: a longer gap between two polls is the caller's, not a wait.
+// How long a wait has lasted. What counts is time spent waiting: a longer gap between two polls is the caller's, not a
+// wait.
 class patience {
  public:
   // Called at each poll in vain: whether it is time to look at the peers.
@@ -187,14 +191,14 @@ class session {
       return;
     }
     if (!failed()) wires.tell(fault(errc::aborted, rank, "rank %d left with operations unfinished", rank));
-    // Who leaves because of a fault first tells it on: others might see its end before they are told, and take it for the
-    // culprit. And its caller may free what peers are still at.
+    // Who leaves because of a fault first tells it on: others might see its end before they are told, and take it for
+    // the culprit. And its caller may free what peers are still at.
     std::optional<fault> why;
     reason(why);
   }
 
-  // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the fault
-  // itself, as `wait` would, for a fault may come just before or just after the start.
+  // Takes an operation into the order. Throws, before anything is sent, when the communicator is finished: first the
+  // fault itself, as `wait` would, for a fault may come just before or just after the start.
   [[gnu::noinline]] void start(started& op) {  // code for each transport, not for each operation
     check_usable();
     op.sequence = ++started_;
@@ -284,8 +288,8 @@ class session {
                  peer < 0 ? "" : std::to_string(peer).c_str()));
     }
   }
-  // How long to go on polling before `linger`. With a processor for each rank, as long as hops take; without, whoever is
-  // waited for may need this one.
+  // How long to go on polling before `linger`. With a processor for each rank, as long as hops take; without, whoever
+  // is waited for may need this one.
   int pauses() const { return crowded_ || contended_ ? 10 : 2000; }
   // Called between polls when pauses are used up: yields, and when that has gone on for a while, rests.
   // @param spent how often it was called in this wait
@@ -378,8 +382,8 @@ class agreed_meeting {
 
 }  // namespace detail
 
-/// Connects this rank to the others of its bootstrap; a collective. A store serves one connection: to connect again, put
-/// a `prefixed` store into the bootstrap.
+/// Connects this rank to the others of its bootstrap; a collective. A store serves one connection: to connect again,
+/// put a `prefixed` store into the bootstrap.
 /// @tparam X the transport
 /// @tparam Size the number of ranks when it is known while compiling
 /// @throws error(errc::bootstrap) naming the ranks that are missing or twice

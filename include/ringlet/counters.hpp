@@ -11,25 +11,26 @@
 
 namespace ringlet {
 
-/// What a rank has moved through a communicator so far, in operations that have ended well: `communicator::counters`. Only
-/// elements count, in the type in which they travel, and a barrier's one byte a rank.
+/// What a rank has moved through a communicator so far, in operations that have ended well: `communicator::counters`.
+/// Only elements count, in the type in which they travel, and a barrier's one byte a rank.
 struct counters {
   /// Slices sent, and boards shown: what was handed to others at once.
   std::uint64_t messages = 0;
-  /// Bytes that have gone from this rank's memory to others', and from theirs to this one's, whoever moved them. An all-reduce
-  /// of m bytes among n ranks makes it 2(n-1)/n m each, but for the few bytes that go in one shot, (n-1) m.
+  /// Bytes that have gone from this rank's memory to others', and from theirs to this one's, whoever moved them. An
+  /// all-reduce of m bytes among n ranks makes it 2(n-1)/n m each, but for the few bytes that go in one shot, (n-1) m.
   std::uint64_t sent = 0, received = 0;
   /// Of what was sent, bytes that were first copied to memory of the transport: slots, boards, stages.
   std::uint64_t copied = 0;
-  /// Time in which waits gave way to others or slept. Before a wait does so it polls, for some microseconds: to measure them
-  /// would take longer.
+  /// Time in which waits gave way to others or slept. Before a wait does so it polls, for some microseconds: to measure
+  /// them would take longer.
   std::chrono::nanoseconds waited{};
 };
 
 namespace detail {
 
-// The accounts of a communicator, kept so that an operation adds a few numbers only. What goes among ranks that share memory
-// is a linear form of the bytes of the whole buffer and of this rank's chunk, and is worked out when somebody asks.
+// The accounts of a communicator, kept so that an operation adds a few numbers only. What goes among ranks that share
+// memory is a linear form of the bytes of the whole buffer and of this rank's chunk, and is worked out when somebody
+// asks.
 class ledger {
  public:
   [[gnu::noinline]] void went_round(movement const& m, std::size_t wire) noexcept {

@@ -19,7 +19,8 @@ namespace ringlet {
 
 namespace detail {
 
-// Fetches the cache line of a board that is soon written, and that others have read: what is done until then hides the way.
+// Fetches the cache line of a board that is soon written, and that others have read: what is done until then hides the
+// way.
 inline void will_write(void* line) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<char*>(line)));  // the builtin fetches for reading, without -mprfchw
@@ -31,8 +32,8 @@ inline void will_write(void* line) {
 // What a rank shows of its memory: where its input and its output lie, where others need them.
 enum shown_memory { input, output };
 
-// How ranks that have shown their memory go on. All look at the same boards, so all see the same. One for each transport,
-// not for each operation.
+// How ranks that have shown their memory go on. All look at the same boards, so all see the same. One for each
+// transport, not for each operation.
 template <class Peers>
 [[gnu::noinline]] constexpr route agreed(Peers& peers, bool inputs, bool outputs) {
   route all = route::direct;
@@ -65,11 +66,11 @@ constexpr std::size_t elements_in(std::size_t bytes) {
 
 }  // namespace detail
 
-/// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once whether
-/// they called the same thing. Small input travels on the boards, and that is all. Otherwise the boards say where buffers
-/// lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two exchanges. Buffers
-/// out of reach are copied to and from stages, as much at a time as these hold, with one exchange a round: each says
-/// that the last round's results are there and that the next one's input is.
+/// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once
+/// whether they called the same thing. Small input travels on the boards, and that is all. Otherwise the boards say
+/// where buffers lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two
+/// exchanges. Buffers out of reach are copied to and from stages, as much at a time as these hold, with one exchange a
+/// round: each says that the last round's results are there and that the next one's input is.
 /// @tparam What the collective
 /// @tparam Arithmetic what one hop does to a value
 /// @tparam Peers the mapped peers
@@ -86,8 +87,8 @@ class direct_operation {
   direct_operation(direct_operation const&) = delete;
   direct_operation& operator=(direct_operation const&) = delete;
 
-  /// Goes as far as it can without waiting. `ready` with `route() == route::ring` means that all have met and that a ring
-  /// operation is to follow. `failed`: somebody called something else (`disagreeing`), or a fault was told.
+  /// Goes as far as it can without waiting. `ready` with `route() == route::ring` means that all have met and that a
+  /// ring operation is to follow. `failed`: somebody called something else (`disagreeing`), or a fault was told.
   constexpr status poll() {
     if (round_ < 0) come();
     for (;;) {
@@ -117,7 +118,8 @@ class direct_operation {
  private:
   // Contributions are added as they stand.
   static constexpr bool plain = std::is_same_v<element, typename Arithmetic::wire> && !Arithmetic::lifts;
-  // An operator with a value may lift differently on each rank (`scaled_sum`): then each must do it by itself, in a ring.
+  // An operator with a value may lift differently on each rank (`scaled_sum`): then each must do it by itself, in a
+  // ring.
   static constexpr bool anyone_can_lift = !Arithmetic::lifts || std::is_empty_v<typename Arithmetic::operation>;
 
   // What is not inlined below is called once for kilobytes, and would otherwise stand several times in every operation.
@@ -211,9 +213,9 @@ class direct_operation {
     }
   }
 
-  // Between two exchanges: I compute my part of the round, a block at a time, and hand each block out while the cache has
-  // it, or put it on my stage, for those to collect whose output I cannot reach. A block of a large result is made aside,
-  // and stored past the caches in every output, mine too. False when a fault ended it before.
+  // Between two exchanges: I compute my part of the round, a block at a time, and hand each block out while the cache
+  // has it, or put it on my stage, for those to collect whose output I cannot reach. A block of a large result is made
+  // aside, and stored past the caches in every output, mine too. False when a fault ended it before.
   constexpr bool pass() {
     if (!peers_->enter()) return false;
     int const me = peers_->rank();
@@ -257,8 +259,8 @@ class direct_operation {
     }
   }
 
-  // Adds up all contributions to part of a chunk in the order in which a ring would: rank c+1 first, rank c, the chunk's
-  // owner, last. So the choice of algorithm never changes the bits.
+  // Adds up all contributions to part of a chunk in the order in which a ring would: rank c+1 first, rank c, the
+  // chunk's owner, last. So the choice of algorithm never changes the bits.
   [[gnu::noinline]] constexpr void reduce(int chunk, std::size_t first, std::size_t count, element* result,
                                           bool far) const {
     using wire = typename Arithmetic::wire;
@@ -294,9 +296,9 @@ class direct_operation {
     if (where.window == position::on_stage) return row(peer, chunk, round_) + (first - begin());
     return peers_->template at<element>(peer, where) + offset(chunk) + first;
   }
-  // A stage has two halves, so that one can be filled while others still read the other, with a row for each chunk. Rows
-  // lie where they lie for every operation, whatever its elements: who has ended one may be at the next while a slower
-  // rank still collects from the row of results, which the next one's first input does not touch.
+  // A stage has two halves, so that one can be filled while others still read the other, with a row for each chunk.
+  // Rows lie where they lie for every operation, whatever its elements: who has ended one may be at the next while a
+  // slower rank still collects from the row of results, which the next one's first input does not touch.
   constexpr std::size_t row_bytes() const { return stage_row(peers_->stage_bytes(), peers_->size()); }
   // The place of a chunk's part in a round on a rank's stage.
   [[gnu::noinline]] constexpr element* row(int peer, int chunk, int round) const {

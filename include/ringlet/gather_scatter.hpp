@@ -40,10 +40,11 @@ void copy_own(T const* from, T* to, std::size_t count) {
 
 }  // namespace detail
 
-/// Collects all ranks' inputs at the root, one after the other: messages from each rank to the root. Chunks are those of
-/// `comm.chunks(count)`. It takes its place among the messages between those ranks, not in the order of collectives.
+/// Collects all ranks' inputs at the root, one after the other: messages from each rank to the root. Chunks are those
+/// of `comm.chunks(count)`. It takes its place among the messages between those ranks, not in the order of collectives.
 /// @param input `comm.chunks(count).length(rank)` elements
-/// @param output at the root: `count` elements; the root's input may be its own chunk of it. Elsewhere it is not looked at
+/// @param output at the root: `count` elements; the root's input may be its own chunk of it. Elsewhere it is not looked
+///   at
 /// @param root the rank that gets them, the same on all ranks
 /// @throws error(errc::invalid_argument) when the buffers do not fit or there is no such root, before anything is sent
 /// @throws error also as `send` and `recv`

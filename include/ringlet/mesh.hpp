@@ -29,9 +29,9 @@ concept axis_name = std::convertible_to<N, std::string_view>;
 ///
 ///     constexpr ringlet::mesh run{{{"data", 2}, {"pipeline", 2}, {"tensor", 4}}};  // 16 ranks
 ///
-/// Along the last axis neighbours in number are neighbours: it is the one for the fastest link. Functions that take names
-/// of axes take one or several, in any order; all are constant expressions, and an axis that there is not, or a rank out of
-/// range, is no constant expression, or throws `error(errc::invalid_argument)`.
+/// Along the last axis neighbours in number are neighbours: it is the one for the fastest link. Functions that take
+/// names of axes take one or several, in any order; all are constant expressions, and an axis that there is not, or a
+/// rank out of range, is no constant expression, or throws `error(errc::invalid_argument)`.
 /// @tparam Axes how many axes
 template <std::size_t Axes>
 class mesh {
@@ -39,7 +39,8 @@ class mesh {
   /// A rank's place along each axis, in the order of the axes.
   using coordinate = std::array<int, Axes>;
 
-  /// @throws error(errc::invalid_argument) for a degree below 1, a name that comes twice, more ranks than an int can count
+  /// @throws error(errc::invalid_argument) for a degree below 1, a name that comes twice, more ranks than an int can
+  ///   count
   constexpr mesh(axis const (&axes)[Axes]) {
     for (std::size_t i = Axes; i-- > 0;) {
       axes_[i] = axes[i];
@@ -101,7 +102,8 @@ class mesh {
       words += (words.empty() ? "" : " x ") + std::string(a.name) + " " + std::to_string(a.degree);
     return words;
   }
-  /// The names of axes in the order of the mesh, with a + between them, which is the same for every order that they are given in.
+  /// The names of axes in the order of the mesh, with a + between them, which is the same for every order that they are
+  /// given in.
   std::string names(axis_name auto const&... names) const {
     selected const along = named({names...});
     std::string words;
@@ -157,8 +159,8 @@ class mesh {
   int size_ = 1;
 };
 
-/// The ranks of a run that are in this rank's part along one or several axes, for `connect`. So each axis has a transport of
-/// its own, known when compiling:
+/// The ranks of a run that are in this rank's part along one or several axes, for `connect`. So each axis has a
+/// transport of its own, known when compiling:
 ///
 ///     auto tensor = ringlet::connect<ringlet::shared_memory>(ringlet::along(who, run, "tensor"));
 ///     auto data = ringlet::connect<ringlet::fabric>(ringlet::along(who, run, "data"));

@@ -310,7 +310,7 @@ void wait(on_stream<typename R::stream> where, communicator<cuda_ipc<R>, Size>& 
   }
   std::optional<fault> why;
   s.reason(why);
-  detail::raise(false, *why, -1, -1);
+  detail::raise(why, -1, -1);
 }
 
 }  // namespace ringlet

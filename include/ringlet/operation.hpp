@@ -19,8 +19,8 @@ namespace ringlet {
 /// How a chunk is cut for pipelining. A round moves `width * depth` elements of every chunk through all steps.
 struct pipelining {
   std::size_t width;  ///< elements in a slice, at least 1; a slot must hold as many
-  /// Slices under way at once, at least 1 and less than the slots of a link: with as many, every queue can be full while
-  /// each rank holds the slice that the next one waits for (`prove.hpp` shows it).
+  /// Slices under way at once, at least 1 and less than the slots of a link: with as many, every queue can be full
+  /// while each rank holds the slice that the next one waits for (`prove.hpp` shows it).
   std::size_t depth;
 };
 
@@ -35,8 +35,8 @@ struct buffers {
   std::size_t lanes = 1;  ///< every chunk is cut again into one share a lane
 };
 
-/// What a rank has moved in an operation: slices sent, elements sent, how many of these straight from the caller's memory,
-/// and elements received.
+/// What a rank has moved in an operation: slices sent, elements sent, how many of these straight from the caller's
+/// memory, and elements received.
 struct movement {
   std::size_t slices, sent, straight, received;
 };
@@ -52,15 +52,16 @@ template <class S>
 inline constexpr int extent_of<S> = S::extent;
 }  // namespace detail
 
-/// The engine: runs a schedule over a link, a slice at a time. For each round, for each step, for each slice: take what the
-/// step receives, combine it with what this rank gives, keep it, pass it on.
+/// The engine: runs a schedule over a link, a slice at a time. For each round, for each step, for each slice: take what
+/// the step receives, combine it with what this rank gives, keep it, pass it on.
 ///
-/// Every slice is one transaction that happens whole or has not begun, so the engine is a cursor (round, step, slice) that
-/// can be polled, left alone, resumed and dropped at any point. It allocates nothing, locks nothing and makes no system
-/// call; on a device its `worker` is a block of threads.
+/// Every slice is one transaction that happens whole or has not begun, so the engine is a cursor (round, step, slice)
+/// that can be polled, left alone, resumed and dropped at any point. It allocates nothing, locks nothing and makes no
+/// system call; on a device its `worker` is a block of threads.
 ///
-/// The first slice of a rank's first sending step travels even when it is empty, so that operations on nothing still keep
-/// their place in the order and their disagreements are found. All other empty slices are skipped, on both sides alike.
+/// The first slice of a rank's first sending step travels even when it is empty, so that operations on nothing still
+/// keep their place in the order and their disagreements are found. All other empty slices are skipped, on both sides
+/// alike.
 /// @tparam S the schedule
 /// @tparam Arithmetic what one hop does to a value: `arithmetic<T, Op>`
 /// @tparam Link where slices go to and come from

@@ -20,9 +20,9 @@ struct unit_of_work {
 
 /// In which order a stage does its work, as a closed form: a value without memory, like a schedule.
 ///
-/// Contract. `O(stage, stages, microbatches)` is one stage's order. `o[k]`, for `0 <= k < 2 * microbatches`, is the k-th thing
-/// that it does. What it needs for it comes from the stage before (forward) or after it (backward). Whether that works
-/// out is what `proved_pipeline<O>(stages, microbatches)` answers.
+/// Contract. `O(stage, stages, microbatches)` is one stage's order. `o[k]`, for `0 <= k < 2 * microbatches`, is the
+/// k-th thing that it does. What it needs for it comes from the stage before (forward) or after it (backward). Whether
+/// that works out is what `proved_pipeline<O>(stages, microbatches)` answers.
 template <class O>
 concept pipeline_order = requires(O const o, int k) {
   O{k, k, k};
@@ -40,9 +40,10 @@ struct all_forward_then_backward {
   }
 };
 
-/// One forward, one backward (Narayanan et al., "PipeDream", 2019, and "Efficient large-scale language model training", 2021): a
-/// stage starts with as many forward steps as there are stages behind it, then goes forward and back by turns, and ends with
-/// what is left to go back. It takes as long, but a stage never holds more microbatches than there are stages from it on.
+/// One forward, one backward (Narayanan et al., "PipeDream", 2019, and "Efficient large-scale language model training",
+/// 2021): a stage starts with as many forward steps as there are stages behind it, then goes forward and back by turns,
+/// and ends with what is left to go back. It takes as long, but a stage never holds more microbatches than there are
+/// stages from it on.
 struct one_forward_one_backward {
   int stage, stages, microbatches;
 
@@ -55,8 +56,8 @@ struct one_forward_one_backward {
   }
 };
 
-/// When each stage does what, if a step forward and a step back take a unit of time each, and each is done as soon as it is
-/// its turn and what it needs is there.
+/// When each stage does what, if a step forward and a step back take a unit of time each, and each is done as soon as
+/// it is its turn and what it needs is there.
 class pipeline_timeline {
  public:
   /// Runs an order, also one that cannot work: then it is not `complete`.
@@ -92,8 +93,8 @@ class pipeline_timeline {
   constexpr int idle_between(int stage) const {
     return length() - idle_before(stage) - idle_after(stage) - static_cast<int>(of(stage).size());
   }
-  /// The part of all stages' time in which they have nothing to do. For both orders above (p-1) / (m+p-1), for p stages and
-  /// m microbatches.
+  /// The part of all stages' time in which they have nothing to do. For both orders above (p-1) / (m+p-1), for p stages
+  /// and m microbatches.
   constexpr double idle_fraction() const {
     int const all = length() * stages();
     return static_cast<double>(all - 2 * microbatches_ * stages()) / all;
@@ -108,8 +109,8 @@ class pipeline_timeline {
     return most;
   }
 
-  /// For a terminal: a line a stage, a column a unit. `F2` is microbatch 2 on its way forward, `B2` on its way back, `.` is
-  /// time in which the stage waits.
+  /// For a terminal: a line a stage, a column a unit. `F2` is microbatch 2 on its way forward, `B2` on its way back,
+  /// `.` is time in which the stage waits.
   std::string text() const {
     std::size_t const width = std::to_string(microbatches_ - 1).size() + 2;
     auto padded = [](std::string s, std::size_t to) { return s.append(s.size() < to ? to - s.size() : 0, ' '); };
@@ -173,8 +174,8 @@ class pipeline_timeline {
   std::vector<int> ends_;
 };
 
-/// Whether an order works: no stage waits for ever, and every microbatch goes forward and back once at every stage. A constant
-/// expression.
+/// Whether an order works: no stage waits for ever, and every microbatch goes forward and back once at every stage. A
+/// constant expression.
 /// @tparam O the order, the library's or a reader's own
 template <pipeline_order O>
 constexpr bool proved_pipeline(int stages, int microbatches) {

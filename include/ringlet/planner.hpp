@@ -105,8 +105,8 @@ struct ceiling {
   int degree;       ///< a power of two
   std::string why;  ///< why not twice as much, in words
 };
-/// The ceiling of an axis in a plan, all else as it is: what it exposes, and the time for which a pipeline stands idle, must not
-/// be more than a share of computation.
+/// The ceiling of an axis in a plan, all else as it is: what it exposes, and the time for which a pipeline stands idle,
+/// must not be more than a share of computation.
 ceiling ceiling_of(axis a, plan const& p, training const& t, cluster const& c, double tolerated = 0.1);
 
 /// Something that a stage does.
@@ -115,8 +115,8 @@ struct activity {
   bool forward;
   double begin, end;  ///< seconds from the start of the step
 };
-/// One forward, one backward, each stage as far ahead as its messages need to hide; `message` seconds from stage to stage.
-/// By stage, in the order in which they are done.
+/// One forward, one backward, each stage as far ahead as its messages need to hide; `message` seconds from stage to
+/// stage. By stage, in the order in which they are done.
 std::vector<activity> timeline(int stages, int microbatches, double forward, double backward, double message);
 
 inline void check(training const& t, cluster const& c) {
@@ -124,9 +124,14 @@ inline void check(training const& t, cluster const& c) {
   auto const positive = [&](double x, char const* name) {
     if (!(x > 0 && std::isfinite(x))) refuse(detail::words("%s is %g: give a number above 0", name, x));
   };
-  positive(t.parameters, "parameters"), positive(t.layers, "layers"), positive(t.hidden, "hidden");
-  positive(t.sequence, "sequence"), positive(t.batch, "batch"), positive(t.microbatch, "microbatch");
-  positive(t.blocks, "blocks"), positive(t.bytes, "bytes"), positive(c.flops, "flops"), positive(c.memory, "memory");
+  auto const count = [&](int n, char const* name) {  // twice as many still fit an int
+    positive(n, name);
+    if (n > 1'000'000'000) refuse(detail::words("%s is %d: give 1000000000 or less", name, n));
+  };
+  count(t.layers, "layers"), count(t.hidden, "hidden"), count(t.sequence, "sequence"), count(t.batch, "batch");
+  count(t.microbatch, "microbatch"), count(t.blocks, "blocks");
+  positive(t.parameters, "parameters"), positive(t.bytes, "bytes"), positive(c.flops, "flops");
+  positive(c.memory, "memory");
   if (!(t.optimizer >= 0)) refuse(detail::words("optimizer is %g: give 0 or more bytes a parameter", t.optimizer));
   if (t.buckets < 0) refuse(detail::words("buckets is %d: give 0 or more", t.buckets));
   if (c.links.empty()) refuse("the cluster has no links: give at least one, such as node:400:2:8");
@@ -134,9 +139,11 @@ inline void check(training const& t, cluster const& c) {
     device_link const& l = c.links[i];
     if (l.name.empty()) refuse("a link has no name");
     positive(l.bandwidth, ("the bandwidth of link " + l.name).c_str());
-    positive(l.devices, ("the number of devices of link " + l.name).c_str());
-    if (!(l.latency >= 0))
+    count(l.devices, ("the number of devices of link " + l.name).c_str());
+    if (!(l.latency >= 0 && std::isfinite(l.latency)))
       refuse(detail::words("the latency of link %s is %g: give 0 or more", l.name.c_str(), l.latency));
+    for (std::size_t j = 0; j < i; ++j)
+      if (c.links[j].name == l.name) refuse("two links have the name " + l.name);
     if (i > 0 && l.devices <= c.links[i - 1].devices)
       refuse(detail::words(
           "link %s joins %d devices, not more than %s, which joins %d: list links from the one that joins "
@@ -153,8 +160,8 @@ inline std::string misfit(training const& t, degrees const& d) {
     return detail::words("%d hidden values do not divide by tensor %d", t.hidden, d[axis::tensor]);
   if (t.layers % d[axis::pipeline] != 0)
     return detail::words("%d layers do not divide by pipeline %d", t.layers, d[axis::pipeline]);
-  std::int64_t const parts = std::int64_t{d[axis::data]} * d[axis::state] * t.microbatch;
-  if (t.batch % parts != 0)
+  std::int64_t const replicas = std::int64_t{d[axis::data]} * d[axis::state];
+  if (t.batch % replicas != 0 || t.batch / replicas % t.microbatch != 0)
     return detail::words("a batch of %d does not divide by data %d x state %d x microbatch %d", t.batch, d[axis::data],
                          d[axis::state], t.microbatch);
   return {};
@@ -202,9 +209,9 @@ inline plan assign(training const& t, cluster const& c, degrees const& d, chosen
   if (d.product() > c.links.back().devices)
     throw error(
         errc::invalid_argument,
-        detail::words("tensor %d x state %d x pipeline %d x data %d are %lld devices, but link %s, the last, joins %d",
-                      d.of[0], d.of[1], d.of[2], d.of[3], static_cast<long long>(d.product()),
-                      c.links.back().name.c_str(), c.links.back().devices));
+        detail::words("tensor %d x state %d x pipeline %d x data %d are %.0f devices, but link %s, the last, joins %d",
+                      d.of[0], d.of[1], d.of[2], d.of[3], d.product(), c.links.back().name.c_str(),
+                      c.links.back().devices));
   std::array<axis, axis_count> order{axis::tensor, axis::state, axis::pipeline, axis::data};
   std::optional<plan> best;
   do {
@@ -217,17 +224,20 @@ inline plan assign(training const& t, cluster const& c, degrees const& d, chosen
 }
 
 inline plan search(training const& t, cluster const& c, int devices, chosen_links const& told) {
-  if (devices < 1) throw error(errc::invalid_argument, detail::words("devices is %d: give 1 or more", devices));
+  device_link const& all = c.links.back();
+  if (devices < 1 || devices > all.devices)
+    throw error(errc::invalid_argument, detail::words("devices is %d: give 1 to %d, which link %s, the last, joins",
+                                                      devices, all.devices, all.name.c_str()));
   std::optional<plan> best, smallest;
   degrees d;
-  for (int tensor = 1; tensor <= devices; ++tensor) {
+  for (int tensor = 1; tensor <= std::min(devices, t.hidden); ++tensor) {
     if (devices % tensor != 0) continue;
-    for (int state = 1; state <= devices / tensor; ++state) {
+    for (int state = 1; state <= std::min(devices / tensor, t.batch); ++state) {
       if (devices / tensor % state != 0) continue;
-      for (int pipeline = 1, rest = devices / tensor / state; pipeline <= rest; ++pipeline) {
+      for (int pipeline = 1, rest = devices / tensor / state; pipeline <= std::min(rest, t.layers); ++pipeline) {
         if (rest % pipeline != 0) continue;
         d.of = {tensor, state, pipeline, rest / pipeline};
-        if (!misfit(t, d).empty() || d.product() > c.links.back().devices) continue;
+        if (!misfit(t, d).empty()) continue;
         plan const p = assign(t, c, d, told);
         if (p.fits && (!best || p.step < best->step)) best = p;
         if (!smallest || p.memory.total() < smallest->memory.total()) smallest = p;

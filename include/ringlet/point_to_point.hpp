@@ -26,10 +26,10 @@ namespace ringlet {
 
 /// Refinement of a transport: links between any two of its ranks.
 ///
-/// Contract. `pair(peer, to_send)` gives the link between this rank and another one, always the same: `next()` leads to that
-/// rank, `prev()` comes from it. It announces calls. Called before each message; may throw `error`, or make what the
-/// link needs. `pair_slots()` and `pair_slot_bytes()` say what its queues hold. `gone(peer)`: whether that rank has ended,
-/// or left, in good order or not; what it sent before may still arrive. May cost a system call.
+/// Contract. `pair(peer, to_send)` gives the link between this rank and another one, always the same: `next()` leads to
+/// that rank, `prev()` comes from it. It announces calls. Called before each message; may throw `error`, or make what
+/// the link needs. `pair_slots()` and `pair_slot_bytes()` say what its queues hold. `gone(peer)`: whether that rank has
+/// ended, or left, in good order or not; what it sent before may still arrive. May cost a system call.
 template <class X>
 concept pairwise = transport<X> && requires(X& x, int peer, bool to_send) {
   { x.pair(peer, to_send) } -> link<std::byte>;
@@ -47,9 +47,9 @@ struct started_message : started {
 };
 }  // namespace detail
 
-/// A message that has been started: what `async_send` and `async_recv` return. It is the broadcast of two ranks: the same
-/// engine, over the link of the two. It cannot be moved, and its buffer must stay as it is until it is ready. Polling or waiting
-/// for any operation of the communicator drives it.
+/// A message that has been started: what `async_send` and `async_recv` return. It is the broadcast of two ranks: the
+/// same engine, over the link of the two. It cannot be moved, and its buffer must stay as it is until it is ready.
+/// Polling or waiting for any operation of the communicator drives it.
 /// @tparam X the transport
 /// @tparam T the element
 template <pairwise X, class T>
@@ -64,18 +64,16 @@ class message_operation : detail::started_message {
   message_operation(detail::session<X>& s, T* buffer, std::size_t count, int other, bool to_send)
       : session_(&s),
         engine_({to_send ? 0 : 1, 2}, checked(s, buffer, count, other, to_send), {buffer, buffer, {count, 2}},
-
                 detail::slices_of(count / 2, sizeof(T), s.wires.pair_slots(), s.wires.pair_slot_bytes()),
                 arith(keep{}, 2), &call_) {
     peer = other;
     sends = to_send;
-    s.start_message(*this);
-    run = [](started& self) noexcept { return static_cast<message_operation&>(self).advance(); };
-    std::size_t const line = 2 * static_cast<std::size_t>(other) + to_send;
-    call_ = {
-        .sequence = ++s.message_numbers[line], .count = count, .element = element_id<T>, .what = collective::message};
+    call_ = {.count = count, .element = element_id<T>, .what = collective::message};
     std::string const name = element_name<T>;
     call_.element_name[name.copy(call_.element_name, sizeof call_.element_name - 1)] = 0;
+    s.start_message(*this);  // what follows cannot fail
+    run = [](started& self) noexcept { return static_cast<message_operation&>(self).advance(); };
+    call_.sequence = sequence = ++s.message_numbers[2 * static_cast<std::size_t>(other) + to_send];
   }
   message_operation(message_operation const&) = delete;
   /// One that is not finished is cancelled.
@@ -88,8 +86,8 @@ class message_operation : detail::started_message {
     if (progress() == status::pending) session_->reach(*this), session_->in_vain(), look();
     return state;
   }
-  /// Waits until it is finished: received, or all handed over, so that the buffer is the caller's again. The receiver of a
-  /// message that fits the queue may not have come yet.
+  /// Waits until it is finished: received, or all handed over, so that the buffer is the caller's again. The receiver
+  /// of a message that fits the queue may not have come yet.
   /// @throws error(errc::peer_lost, timed_out, mismatch, aborted) in the words of the rank that noticed first
   void wait() {
     unsigned spent = 0;
@@ -98,9 +96,10 @@ class message_operation : detail::started_message {
         session_->pause();
       else
         session_->reach(*this), session_->linger(spent++), look();  // collectives may be what the peer waits for
-    if (state == status::failed) detail::raise(run == nullptr, *why_, -1, -1);
+    if (state == status::failed) detail::raise(why_, -1, -1);
   }
-  /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is finished.
+  /// Gives it up; all ranks' operations on this communicator end with `errc::aborted`. Nothing happens when it is
+  /// finished.
   void cancel() noexcept {
     if (state != status::pending) return;
     give_up("cancelled a message");
@@ -121,15 +120,15 @@ class message_operation : detail::started_message {
     s.check_usable();
     return s.wires.pair(other, to_send);
   }
-  // Messages between two ranks in one direction go one after the other.
-  bool is_first() const {
+  // Messages between two ranks in one direction go one after the other: the one whose turn it is.
+  started const& first() const {
     for (started const* m = session_->messages; m != this; m = m->next)
       if (auto const& other = static_cast<started_message const&>(*m); other.peer == peer && other.sends == sends)
-        return false;
-    return true;
+        return other;
+    return *this;
   }
   status advance() noexcept {
-    status now = session_->failed() ? status::failed : !is_first() ? status::pending : engine_.poll();
+    status now = session_->failed() ? status::failed : &first() != this ? status::pending : engine_.poll();
     moves = engine_.moves();
     if (now == status::pending) return now;
     if (call const* theirs = now == status::failed ? engine_.disagreement() : nullptr)
@@ -148,10 +147,14 @@ class message_operation : detail::started_message {
     session_->abandon(*this, how, why_);
     session_->end_message(*this, status::failed);
   }
-  // After a poll in vain: now and then at the clock and at the peer. Time counts as in a collective's wait.
+  // After a poll in vain: now and then at the clock and at the peer. Time counts as in a collective's wait, and not
+  // while a message before this one gets on.
   void look() noexcept {
     if (state != status::pending || session_->failed()) return;
-    if (!patience_.is_up(std::exchange(watched_, moves) != moves)) return;
+    started const& now = first();
+    bool const moved = now.sequence != watched_ || now.moves != moves_;
+    watched_ = now.sequence, moves_ = now.moves;
+    if (!patience_.is_up(moved)) return;
     int const killed = session_->wires.lost(0);
     int const lost = killed >= 0 ? killed : session_->wires.gone(peer) && progress() == status::pending ? peer : -1;
     if (state != status::pending) return;  // it came before the peer left
@@ -159,28 +162,27 @@ class message_operation : detail::started_message {
     if (lost >= 0)
       session_->fail(fault(errc::peer_lost, lost,
                            "rank %d has ended or left, and rank %d waits in message %llu %s rank %d", lost,
-                           session_->rank, number(), way, peer));
+                           session_->rank, static_cast<unsigned long long>(sequence), way, peer));
     else if (patience_.over(session_->options.timeout))
       session_->fail(fault(errc::timed_out, peer,
                            "rank %d waited %lld ms in message %llu %s rank %d: see what keeps it, or raise "
                            "connect_options::timeout",
-                           session_->rank, static_cast<long long>(session_->options.timeout.count()), number(), way,
-                           peer));
+                           session_->rank, static_cast<long long>(session_->options.timeout.count()),
+                           static_cast<unsigned long long>(sequence), way, peer));
   }
-  unsigned long long number() const { return call_.sequence; }
 
   detail::session<X>* session_;
   call call_;
   engine engine_;
-  std::uint64_t watched_ = ~std::uint64_t{0};
+  std::uint64_t watched_ = 0, moves_ = 0;  // of the message whose turn it is
   detail::patience patience_;
   std::optional<fault> why_;  // once it has failed
 };
 
-/// Starts to send a buffer to another rank, where `recv` is to be called with the same count and element. Messages from one
-/// rank to another arrive in the order in which they were started; they are in no order with collectives, nor with other ranks'
-/// messages, and get on together: a ring in which each rank sends to the right before it receives from the left does
-/// not lock.
+/// Starts to send a buffer to another rank, where `recv` is to be called with the same count and element. Messages from
+/// one rank to another arrive in the order in which they were started; they are in no order with collectives, nor with
+/// other ranks' messages, and get on together: a ring in which each rank sends to the right before it receives from the
+/// left does not lock.
 /// @param comm the communicator, whose transport is `pairwise`
 /// @param input any count, also 0; is not written
 /// @param to another rank
@@ -208,8 +210,8 @@ template <class X, int Size, contiguous Out>
   return message_operation<X, element_of<Out>>(comm.session(), std::data(output), std::size(output), from, false);
 }
 
-/// Sends a buffer to another rank: see `async_send`. Returns when the buffer is the caller's again: of a message that fits
-/// the queue between the two, before the receiver has come.
+/// Sends a buffer to another rank: see `async_send`. Returns when the buffer is the caller's again: of a message that
+/// fits the queue between the two, before the receiver has come.
 /// @throws error also what `wait` throws. Ranks that send and receive different counts or elements both get
 /// `errc::mismatch`; who has sent and gone on gets it at its next operation
 template <class X, int Size, contiguous In>

@@ -16,8 +16,8 @@ namespace ringlet {
 /// order of ranks root+1, root+2, ..., root (mod size).
 /// @param comm the communicator; one operation after the other, in the same order on all ranks
 /// @param input any count, also 0, the same on all ranks; is not written
-/// @param output at the root: as many elements; may be the input itself, but not overlap it otherwise. At other ranks it is
-///   not looked at, and may be empty
+/// @param output at the root: as many elements; may be the input itself, but not overlap it otherwise. At other ranks
+///   it is not looked at, and may be empty
 /// @param root the rank that gets the result, the same on all ranks
 /// @param op the operator, with its policies
 /// @return the operation: `poll`, `wait`, `cancel`

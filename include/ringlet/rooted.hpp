@@ -18,9 +18,10 @@
 
 namespace ringlet {
 
-/// A broadcast or a reduce among peers whose memory is mapped. All meet in an exchange, as in `direct_operation`. Small input
-/// travels on the boards. Otherwise, between two exchanges, each rank copies the root's buffer (broadcast), or adds up its
-/// chunk of all buffers and stores it in the root's output (reduce); if one of these is out of reach, a ring is to follow.
+/// A broadcast or a reduce among peers whose memory is mapped. All meet in an exchange, as in `direct_operation`. Small
+/// input travels on the boards. Otherwise, between two exchanges, each rank copies the root's buffer (broadcast), or
+/// adds up its chunk of all buffers and stores it in the root's output (reduce); if one of these is out of reach, a
+/// ring is to follow.
 /// @tparam What broadcast or reduce
 /// @tparam Arithmetic what one hop does to a value
 /// @tparam Peers the mapped peers

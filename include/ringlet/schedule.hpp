@@ -61,9 +61,10 @@ struct step {
 /// What one rank does, as a closed form: a value without memory, asked for step after step.
 ///
 /// Contract. `S(rank, size)` is the schedule of `rank` among `size` ranks, `0 <= rank < size`. `s[k]`, for
-/// `0 <= k < s.steps()`, is step k; every slice of a chunk goes through the steps in this order. `S::does` says what all
-/// ranks together achieve. The chunks that a rank sends are, in order, those that the next rank receives. A value that
-/// is kept is final: whoever receives it from here keeps it too. Whether that adds up is what `proved<S>(n)` answers.
+/// `0 <= k < s.steps()`, is step k; every slice of a chunk goes through the steps in this order. `S::does` says what
+/// all ranks together achieve. The chunks that a rank sends are, in order, those that the next rank receives. A value
+/// that is kept is final: whoever receives it from here keeps it too. Whether that adds up is what `proved<S>(n)`
+/// answers.
 ///
 /// A minimal model, for a world of one:
 /// @code
@@ -88,15 +89,15 @@ inline constexpr int dynamic_size = -1;
 /// The ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009).
 ///
 /// One formula serves the three collectives. Think of 2n-1 moments 0 ... 2n-2. At moment i, rank r works on chunk
-/// r-1-i (mod n): a chunk travels one rank a moment. It starts at moment 0 with one contribution, gains one at each hop,
-/// and at moment n-1 stands complete at the rank whose number it bears; the n-1 moments after that hand it round.
+/// r-1-i (mod n): a chunk travels one rank a moment. It starts at moment 0 with one contribution, gains one at each
+/// hop, and at moment n-1 stands complete at the rank whose number it bears; the n-1 moments after that hand it round.
 /// all_reduce is all of them, reduce_scatter the moments up to n-1, all_gather those from n-1 on. The first moment has
 /// nothing to receive, the last nobody to send to. So each rank sends n-1 or 2(n-1) chunks: 2(n-1)/n of the buffer.
 ///
-/// With a root it is a pipeline, and ranks are counted from the root, which is rank 0 here. In a broadcast slices go from
-/// rank 0 through all ranks to the last one; in a reduce from rank 1 through all to the root, and each rank adds its own.
-/// Chunks go one after the other, so that a rank passes one slice on while the next one arrives: each link carries the
-/// buffer once.
+/// With a root it is a pipeline, and ranks are counted from the root, which is rank 0 here. In a broadcast slices go
+/// from rank 0 through all ranks to the last one; in a reduce from rank 1 through all to the root, and each rank adds
+/// its own. Chunks go one after the other, so that a rank passes one slice on while the next one arrives: each link
+/// carries the buffer once.
 /// @tparam What any collective that has one
 /// @tparam Size the number of ranks, or `dynamic_size`; when known, an operation unrolls its steps
 template <collective What, int Size = dynamic_size>

@@ -120,7 +120,8 @@ simulation simulate(simulated& world, Buffers buffers_of, pipelining pipe, Op co
 
 }  // namespace detail
 
-/// Runs a schedule among all ranks of a simulated ring, without elements: the engine that ships, its slices only counted.
+/// Runs a schedule among all ranks of a simulated ring, without elements: the engine that ships, its slices only
+/// counted.
 /// @tparam S the schedule
 /// @param world without slots in memory (`slot_bytes` 0); clocks go on where they stand
 /// @param bytes of the whole buffer

@@ -21,8 +21,8 @@ namespace ringlet {
 
 /// Runs a program of all ranks on a virtual clock, in one thread: `f(comm)` as each of them, with a communicator over
 /// `simulated_ring`. Collectives, asynchronous ones, barriers, buckets: all is as it will be, but for the time.
-/// `comm.transport().compute(seconds)` is computation, and goes between polls; a loop that polls and does not compute never
-/// lets the others run. A rank that has died finds itself in an error when all others have come to their ends.
+/// `comm.transport().compute(seconds)` is computation, and goes between polls; a loop that polls and does not compute
+/// never lets the others run. A rank that has died finds itself in an error when all others have come to their ends.
 ///
 /// @code
 /// ringlet::simulated world({.ranks = 64, .slot_bytes = 1 << 16, .wires = {{.alpha = 2e-6, .beta = 1 / 25e9}}});

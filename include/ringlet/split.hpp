@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -54,7 +55,8 @@ class split_meeting {
     std::vector<letter> all(static_cast<std::size_t>(parent_->size()));
     letter& own = all[static_cast<std::size_t>(parent_->rank())];
     own.length = static_cast<std::uint32_t>(mine.copy(own.text, sizeof own.text));
-    all_gather(*parent_, all);
+    // As bytes: a letter may be larger than a slot.
+    all_gather(*parent_, std::span(reinterpret_cast<std::byte*>(all.data()), all.size() * sizeof(letter)));
     std::vector<std::string> values;
     for (std::size_t r : members_) values.emplace_back(all[r].text, all[r].length);
     return values;

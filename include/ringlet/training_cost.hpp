@@ -8,8 +8,8 @@
 
 #include "ringlet/cost.hpp"
 
-/// What a training run costs that is divided along four axes: what each of them sends in a step, how long that takes on a
-/// link, what of it hides behind computation, what each device computes and holds.
+/// What a training run costs that is divided along four axes: what each of them sends in a step, how long that takes on
+/// a link, what of it hides behind computation, what each device computes and holds.
 ///
 /// All of it are closed forms, for runs that no machine at hand could try. Bytes are bytes, times are seconds, and
 /// messages are those of one device in one step, which is what repeats.
@@ -39,8 +39,8 @@ struct training {
   int microbatch = 1;     ///< sequences that go through the model at once
   int blocks = 2;         ///< of a layer: a column cut chained into a row cut each. Attention and MLP are two
   double bytes = 2;       ///< of an activation, a weight and a gradient
-  double optimizer =
-      12;  ///< bytes of optimizer state a parameter: Adam in float32, with the weights (ZeRO, section 3.1)
+  /// Bytes of optimizer state a parameter: Adam in float32, with the weights (ZeRO, section 3.1).
+  double optimizer = 12;
   bool prefetch = true;  ///< whether a layer's weights are gathered while the one before it computes
   int buckets = 0;       ///< gradients are exchanged in so many messages; 0: one a layer. 1 is one at the end
 };
@@ -50,12 +50,14 @@ struct degrees {
   std::array<int, axis_count> of{1, 1, 1, 1};  ///< by axis
   constexpr int operator[](axis a) const { return of[static_cast<std::size_t>(a)]; }
   constexpr int& operator[](axis a) { return of[static_cast<std::size_t>(a)]; }
-  /// Devices.
-  constexpr std::int64_t product() const {
-    std::int64_t all = 1;
+  /// Devices in all: a whole number, but one that may be larger than an integer holds.
+  constexpr double product() const {
+    double all = 1;
     for (int d : of) all *= d;
     return all;
   }
+  /// Parts into which tensor and pipeline cut the model's weights and its computation.
+  constexpr double parts() const { return static_cast<double>((*this)[axis::tensor]) * (*this)[axis::pipeline]; }
 };
 
 /// How an axis exchanges.
@@ -80,7 +82,8 @@ struct demand {
   double beside = 0;    ///< which takes so many seconds
 };
 
-/// Seconds of one message among `degree` devices: Hockney's exchange, or the ring's time in one slice a chunk (cost.hpp).
+/// Seconds of one message among `degree` devices: Hockney's exchange, or the ring's time in one slice a chunk
+/// (cost.hpp).
 constexpr double message_time(demand const& d, int degree, link_cost c) {
   if (degree == 1) return 0;
   if (d.how == pattern::point_to_point) return exchange_time(d.bytes, c);
@@ -95,8 +98,8 @@ constexpr double exposed_time(demand const& d, int degree, link_cost c) {
   return d.unhidden * one + (left > 0 ? left : 0);
 }
 
-/// The share of time for which a pipeline of `stages` stands idle: stages - 1 of m + stages - 1 units, at its ends (Huang et
-/// al., "GPipe", 2019). The same for all forward first and for one forward, one backward.
+/// The share of time for which a pipeline of `stages` stands idle: stages - 1 of m + stages - 1 units, at its ends
+/// (Huang et al., "GPipe", 2019). The same for all forward first and for one forward, one backward.
 constexpr double idle_fraction(int stages, double microbatches) { return (stages - 1) / (microbatches + stages - 1); }
 
 /// What one device computes.
@@ -110,14 +113,14 @@ struct work {
 };
 
 /// A token costs 6 operations a parameter, a third of them forward (Kaplan et al., "Scaling laws for neural language
-/// models", 2020), and 12 a layer for each pair of hidden value and token in the sequence (Chowdhery et al., "PaLM", 2022,
-/// appendix B). Tensor and pipeline share them out.
+/// models", 2020), and 12 a layer for each pair of hidden value and token in the sequence (Chowdhery et al., "PaLM",
+/// 2022, appendix B). Tensor and pipeline share them out.
 constexpr work work_of(training const& t, degrees const& d, double flops) {
   work w;
   w.microbatches = static_cast<double>(t.batch) / d[axis::data] / d[axis::state] / t.microbatch;
   w.tokens = static_cast<double>(t.microbatch) * t.sequence;
   double const token = 6 * t.parameters + 12.0 * t.layers * t.hidden * t.sequence;
-  double const both = token * w.tokens / (d[axis::tensor] * d[axis::pipeline]) / flops;
+  double const both = token * w.tokens / d.parts() / flops;
   w.forward = both / 3, w.backward = both - both / 3;
   return w;
 }
@@ -127,22 +130,22 @@ constexpr work work_of(training const& t, degrees const& d, double flops) {
 /// - tensor: each block all-reduces the activations of a microbatch once forward and once backward, and the layer waits
 ///   (Shoeybi et al., "Megatron-LM", 2019). It grows with tokens.
 /// - pipeline: a stage passes on the activations of each microbatch, and hands back their gradients. What fills and
-///   drains the pipeline has nothing to hide behind; the rest does, where stages are enough microbatches ahead (Zhuang et
-///   al., "On optimizing the communication of model parallelism", 2022).
-/// - state: each layer's weights are gathered forward and again backward, its gradients are scattered (Rajbhandari et al.,
-///   "ZeRO", 2019, section 7). The first gather and the last scatter have nothing to hide behind; without prefetch, none
-///   has. It grows with the model.
-/// - data: the gradients are all-reduced, in buckets, while the last microbatch goes backward; the last bucket cannot hide
-///   (Li et al., "PyTorch Distributed", 2020). The table that this planner is tested with marks this axis as no
+///   drains the pipeline has nothing to hide behind; the rest does, where stages are enough microbatches ahead (Zhuang
+///   et al., "On optimizing the communication of model parallelism", 2022).
+/// - state: each layer's weights are gathered forward and again backward, its gradients are scattered (Rajbhandari et
+///   al., "ZeRO", 2019, section 7). The first gather and the last scatter have nothing to hide behind; without
+///   prefetch, none has. It grows with the model.
+/// - data: the gradients are all-reduced, in buckets, while the last microbatch goes backward; the last bucket cannot
+///   hide (Li et al., "PyTorch Distributed", 2020). The table that this planner is tested with marks this axis as no
 ///   collective, and the text beside it has it all-reduce: that is what is computed.
 constexpr demand demand_of(axis which, training const& t, degrees const& d, work const& w) {
   double const layers = static_cast<double>(t.layers) / d[axis::pipeline];  // of a stage
   double const activations = w.tokens * t.hidden * t.bytes;
-  double const stage = t.parameters * t.bytes / (d[axis::tensor] * d[axis::pipeline]);  // weights, in bytes
+  double const stage = t.parameters * t.bytes / d.parts();  // weights, in bytes
   demand n;
   switch (which) {
     case axis::tensor:
-      n = {pattern::all_reduce, 2 * t.blocks * layers * w.microbatches, activations, 0, 0, 0};
+      n = {pattern::all_reduce, 2.0 * t.blocks * layers * w.microbatches, activations, 0, 0, 0};
       n.unhidden = n.messages;
       break;
     case axis::pipeline:
@@ -173,10 +176,10 @@ struct memory_need {
 
 /// Weights, gradients and optimizer state are shared out (Rajbhandari et al., "ZeRO", 2019, stage 3). A layer keeps
 /// 10 + 24 / tensor bytes a token and hidden value, computing attention anew (Korthikanti et al., "Reducing activation
-/// recomputation in large transformer models", 2022, equation 2 without its last term), for each microbatch under way: up to
-/// two a stage, so that messages hide.
+/// recomputation in large transformer models", 2022, equation 2 without its last term), for each microbatch under way:
+/// up to two a stage, so that messages hide.
 constexpr memory_need memory_of(training const& t, degrees const& d, work const& w) {
-  double const mine = t.parameters / (d[axis::tensor] * d[axis::pipeline]);
+  double const mine = t.parameters / d.parts();
   double const layers = static_cast<double>(t.layers) / d[axis::pipeline];
   memory_need m;
   m.weights = m.gradients = mine * t.bytes / d[axis::state];

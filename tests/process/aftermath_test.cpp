@@ -70,7 +70,7 @@ TEST_CASE("an operation that is polled now and then notices a peer's end, and it
             while (operation.poll() == ringlet::status::pending) std::this_thread::sleep_for(20ms);
             auto const e = error_of([&] { operation.wait(); });
             expect(e, killed ? errc::peer_lost : errc::timed_out, "rank 1");
-            expect(clock_type::now() - begin < 1s, "it took too long");
+            expect(clock_type::now() - begin < 10s, "it took too long");
           }) == 0);
 }
 

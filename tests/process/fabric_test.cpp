@@ -20,6 +20,8 @@
 #include "../ranks.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/allocate.hpp"
+#include "ringlet/barrier.hpp"
+#include "ringlet/point_to_point.hpp"
 #include "ringlet/split.hpp"
 
 using namespace tests;
@@ -45,6 +47,26 @@ TEST_CASE("with memory that all have allocated, no final value is copied") {
                  "something was copied");
           expect(after.from_place - before.from_place == count * sizeof(float), "sent straight from memory");
         }) == 0);
+}
+
+TEST_CASE_TEMPLATE("a message that nobody has asked for yet is in no collective's way", Ranks, net,
+                   processes<over<"tcp;ofi_rxm">>) {
+  ringlet::connect_options<typename Ranks::transport> options;
+  options.timeout = 5s;
+  CHECK(on<Ranks>(
+            3,
+            [](auto& comm) {
+              std::vector<int> x(3'000, comm.rank()), y(x.size());
+              for (int peer = 0; peer < 3; ++peer)
+                if (peer != comm.rank()) ringlet::send(comm, x, peer);
+              ringlet::barrier(comm);
+              for (int peer = 0; peer < 3; ++peer) {
+                if (peer == comm.rank()) continue;
+                ringlet::recv(comm, y, peer);
+                expect(y == std::vector<int>(y.size(), peer), "what it sent");
+              }
+            },
+            options) == 0);
 }
 
 TEST_CASE("a rank may leave while its peers are behind, and they still get all") {

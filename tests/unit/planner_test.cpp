@@ -37,10 +37,10 @@ cluster const nodes{400e12, 80e9, {{"node", 400e9, 1.5e-6, 8}, {"network", 25e9,
 //   pipeline                6            30  0, to one neighbour              25      16
 //   state                   3            60  1                               400      64
 //
-// It does not say what computation this is beside. 100 MB are the activations of 6,104 tokens in a model of 80 layers with 8,192
-// hidden values, which has 70 G parameters; a device does 400 T operations a second. Divided by tensor 8, pipeline 16
-// and state 64, a device's gradients are 17 MB, about the 20 of the table: so the rows belong together. A share of 10 % of
-// computation is what an axis may add.
+// It does not say what computation this is beside. 100 MB are the activations of 6,104 tokens in a model of 80 layers
+// with 8,192 hidden values, which has 70 G parameters; a device does 400 T operations a second. Divided by tensor 8,
+// pipeline 16 and state 64, a device's gradients are 17 MB, about the 20 of the table: so the rows belong together. A
+// share of 10 % of computation is what an axis may add.
 constexpr double alone = 6 * 70e9 * 6104 / 400e12;  // seconds, on one device
 constexpr double one_of_128 = alone / 8 / 16;       // on one of tensor 8 x pipeline 16
 std::vector<device_link> const links{{"fast", 400e9, 1.5e-6, 1 << 20}, {"slow", 25e9, 1.5e-6, 1 << 20}};
@@ -52,7 +52,8 @@ constexpr demand tensor_row{pattern::all_reduce, 160, 100e6, 160, 0, 0};
 constexpr demand data_row{pattern::all_reduce, 1, 20e6, 1, 0, 0};
 // Point to point, and it can be overlapped.
 constexpr demand pipeline_row{pattern::point_to_point, 6, 30e6, 0, 6, one_of_128};
-// Three a layer, and a stage of 16 has 5 of 80 layers: two gathers of weights and a scatter of gradients, each waited for.
+// Three a layer, and a stage of 16 has 5 of 80 layers: two gathers of weights and a scatter of gradients, each waited
+// for.
 constexpr demand state_row{pattern::gather_and_scatter, 3 * 5, 60e6, 3 * 5, 0, 0};
 
 }  // namespace
@@ -152,6 +153,8 @@ TEST_CASE("the search finds the shortest step that fits into memory") {
   CHECK(contains(refused([] { search(large, nodes, 8); }), "8 devices of 80 GB are not enough: each would need"));
   CHECK(contains(refused([] { search(large, nodes, 7); }), "no degrees multiply to 7 devices"));
   CHECK(contains(refused([] { search(large, nodes, 0); }), "devices is 0"));
+  CHECK(
+      contains(refused([] { search(large, nodes, 32'768); }), "give 1 to 16384, which link network, the last, joins"));
 }
 
 TEST_CASE("ceilings of a plan come with their reasons") {
@@ -273,6 +276,8 @@ TEST_CASE("what makes no sense is refused, in words that say what was given") {
   CHECK(contains(with([](auto&, auto& c) { c.links[0].name.clear(); }), "no name"));
   CHECK(contains(with([](auto&, auto& c) { c.links[0].bandwidth = 0; }), "the bandwidth of link node is 0"));
   CHECK(contains(with([](auto&, auto& c) { c.links[1].latency = -1; }), "the latency of link network is -1"));
+  CHECK(contains(with([](auto&, auto& c) { c.links[1].name = "node"; }), "two links have the name node"));
+  CHECK(contains(with([](auto& t, auto&) { t.hidden = 2'000'000'000; }), "hidden is 2000000000: give 1000000000 or"));
   CHECK(contains(with([](auto&, auto& c) { c.links[1].devices = 8; }),
                  "link network joins 8 devices, not more than node"));
   degrees d;
@@ -284,6 +289,10 @@ TEST_CASE("what makes no sense is refused, in words that say what was given") {
   CHECK(contains(refused([&] { assign(large, nodes, d); }), "80 layers do not divide by pipeline 3"));
   d[axis::pipeline] = 1, d[axis::data] = 1000;
   CHECK(contains(refused([&] { assign(large, nodes, d); }), "a batch of 1024 does not divide by data 1000"));
+  d.of = {1, 1 << 30, 1, 1 << 30};  // whose product with the microbatch is 2^64
+  training sixteen = large;
+  sixteen.microbatch = 16;
+  CHECK(contains(refused([&] { assign(sixteen, nodes, d); }), "does not divide by data 1073741824 x state 1073741824"));
   d.of = {1024, 1, 16, 4};
   CHECK(contains(refused([&] { assign(large, nodes, d); }),
                  "are 65536 devices, but link network, the last, joins 16384"));

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -183,6 +185,27 @@ OVER_BOTH("nobody comes: the deadline ends it, on both sides") {
             options) == 0);
 }
 
+OVER_BOTH("who waits for a message has no deadline while those before it get on") {
+  using X = typename Ranks::transport;
+  auto options = with_slots<X>(2, 4096);
+  options.timeout = 500ms;
+  CHECK(on<Ranks>(
+            2,
+            [](auto& comm) {
+              std::vector<int> large(300'000, 1 - comm.rank()), small(1, 1 - comm.rank());
+              if (comm.rank() == 0) {
+                auto const before = ringlet::async_send(comm, large, 1);
+                ringlet::send(comm, small, 1);
+              } else {
+                auto before = ringlet::async_recv(comm, large, 0);
+                while (before.poll() == status::pending) std::this_thread::sleep_for(6ms);
+                ringlet::recv(comm, small, 0);
+                expect(large.back() == 1 && small[0] == 1, "the values");
+              }
+            },
+            options) == 0);
+}
+
 OVER_BOTH("abort and cancel end messages everywhere; one that is dropped is told of") {
   for (int how : {0, 1, 2})
     CHECK(on<Ranks>(2, [how](auto& comm) {
@@ -201,6 +224,18 @@ OVER_BOTH("abort and cancel end messages everywhere; one that is dropped is told
             if (comm.rank() == 0 || how != 2)
               expect(e, errc::aborted, std::array{"rank 1: enough", "rank 1 cancelled", "rank 1 dropped"}[how]);
           }) == 0);
+}
+
+OVER_BOTH("a message that outlives its communicator says so") {
+  CHECK(on<Ranks>(2, [](auto& comm) {
+          std::vector<int> x(1'000'000);
+          if (comm.rank() == 1)
+            return expect(error_of([&] { ringlet::recv(comm, x, 0); }), errc::aborted, "rank 0 left");
+          std::optional mine(std::move(comm));
+          auto sent = ringlet::async_send(*mine, x, 1);
+          mine.reset();
+          expect(error_of([&] { sent.wait(); }), errc::not_connected, "the communicator of this operation is gone");
+        }) == 0);
 }
 
 OVER_BOTH("wrong arguments are refused, and nothing is lost") {

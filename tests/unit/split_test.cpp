@@ -36,6 +36,18 @@ OVER_BOTH("a negative color makes none") {
         }) == 0);
 }
 
+OVER_BOTH("the smallest slots do for splitting") {
+  CHECK(on<Ranks>(
+            3,
+            [](auto& comm) {
+              auto part = comm.split(comm.rank() / 2);
+              std::vector<int> x{1};
+              ringlet::all_reduce(*part, x);
+              expect(x[0] == (comm.rank() < 2 ? 2 : 1), "the sum");
+            },
+            with_slots<typename Ranks::transport>(2, 128)) == 0);
+}
+
 OVER_BOTH("C46: parts and whole keep their own order of operations") {
   CHECK(on<Ranks>(4, [](auto& comm) {
           auto part = comm.split(comm.rank() < 2 ? 0 : 1);

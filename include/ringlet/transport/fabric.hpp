@@ -54,7 +54,7 @@ class fabric {
     std::string provider, interface, domain;
     /// libfabric's name or path; empty when it is linked into the program.
     std::string library = "libfabric.so.1";
-    /// How long a rank that leaves waits for the next one to take what it has sent.
+    /// How long a rank that leaves waits for others to take what it has sent. Then that is lost.
     std::chrono::milliseconds linger{60'000};
 
     std::string describe() const {
@@ -144,7 +144,7 @@ class fabric {
     peers_.tell_all(l);
   }
   fault const* told() const { return told_.load(std::memory_order_acquire); }
-  /// As `pairwise` says. Who leaves stays until its messages have been taken.
+  /// As `pairwise` says. Who leaves stays until its messages have been taken, for `linger` at most.
   /// @throws error(errc::unsupported) where the provider has no tagged messages
   fabric_pair_link& pair(int peer, bool to_send) { return pairs_.link(peer, to_send); }
   std::size_t pair_slots() const { return traffic_.shape.slots; }
@@ -237,7 +237,6 @@ class fabric {
  private:
   static constexpr std::chrono::milliseconds nap{1};
   static constexpr std::chrono::microseconds short_nap{50};
-
   static std::size_t completions(fabric_shape const& s, int ranks) {
     return s.lanes * (6 * s.slots + 16) + 32 + 4 * s.slots * static_cast<std::size_t>(ranks);
   }
@@ -278,7 +277,7 @@ class fabric {
     traffic_.prev = size == 2 ? traffic_.next : meet((rank + size - 1) % size);
     peers_.connect(doors, m.token(), until);
     traffic_.open();
-    pairs_.open(traffic_, rank, std::move(addresses));
+    pairs_.open(traffic_, peers_, std::move(addresses));
     if (size > 1) greet(until);
   }
 
@@ -308,7 +307,7 @@ class fabric {
           auto const i = static_cast<std::size_t>(peer);
           if (l.what == fabric_peers::letter::kind::level) levels[i] = l.level;
           if (l.what == fabric_peers::letter::kind::ready) ready[i] = true;
-          if (l.what == fabric_peers::letter::kind::fault) note(l.why);
+          hear(peer, l);
         });
         if (!done()) check_greeting(ready, until);  // who has ended may have said before what was waited for
       }
@@ -388,11 +387,15 @@ class fabric {
     stopped_.store(true, std::memory_order_release);
   }
   void listen(std::chrono::milliseconds wait = {}) {
-    peers_.listen(
-        [this](int, fabric_peers::letter const& l) {
-          if (l.what == fabric_peers::letter::kind::fault) note(l.why);
-        },
-        wait);
+    peers_.listen([this](int peer, fabric_peers::letter const& l) { hear(peer, l); }, wait);
+  }
+  void hear(int peer, fabric_peers::letter const& l) {
+    if (l.what == fabric_peers::letter::kind::fault) note(l.why);
+    if (l.what == fabric_peers::letter::kind::sends && !traffic_.over()) try {
+        pairs_.link(peer, false);
+      } catch (error const& e) {  // what was sent would be in the way of all else
+        tell(fault(e.why(), peers_.rank(), "rank %d: %s", peers_.rank(), e.words().c_str()));
+      }
   }
   void check_usable() const {
     if (traffic_.over()) throw error(errc::not_connected, "this communicator has failed and is finished");

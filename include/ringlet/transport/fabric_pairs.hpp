@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-// Links between any two ranks over libfabric, as `pairwise` asks for them. Slices are messages, each with a tag of its own:
-// who sends it, and its number. For each slice that it has taken, the receiver sends one back, an acknowledgement, before which
-// it posts the receive for the slice that will come to the same slot. So at most as many slices are on their way as there
-// are slots, and only those that come before the first `recv` wait at the provider for their receive.
+// Links between any two ranks over libfabric, as `pairwise` asks for them. Slices are messages, each with a tag of its
+// own: who sends it, and its number. For each slice that it has taken, the receiver sends one back, an acknowledgement,
+// before which it posts the receive for the slice that will come to the same slot. So at most as many slices are on
+// their way as there are slots. Before its first slice to a rank, the sender says so (fabric_peers.hpp), and the
+// receiver posts its receives, whether it expects a message yet or not: some providers let nothing else through a
+// connection while a message waits for its receive, no collective either.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,6 +23,7 @@
 #include "ringlet/slice.hpp"
 #include "ringlet/transport/fabric_endpoint.hpp"
 #include "ringlet/transport/fabric_link.hpp"
+#include "ringlet/transport/fabric_peers.hpp"
 #include "ringlet/transport/fabric_wire.hpp"
 
 namespace ringlet {
@@ -126,8 +129,8 @@ class fabric_pair_link {
     return posted_ == done_ && !s.slice.out && !s.acknowledgement.out && !traffic_->over();
   }
   bool is_here() const { return armed_ > done_ && !of(done_).slice.out; }
-  // Whether the provider has all that was committed or released. It has it in memory of this link, so nobody needs to wait for
-  // more: a peer that has taken the last slice may be gone before the provider says that the slice has left.
+  // Whether the provider has all that was committed or released. It has it in memory of this link, so nobody needs to
+  // wait for more: a peer that has taken the last slice may be gone before the provider says that the slice has left.
   bool idle() const { return posted_ == done_; }
 
   bool flush_sender() {
@@ -182,8 +185,8 @@ class fabric_pairs {
 
   /// Once ranks know each other.
   /// @param addresses all ranks' addresses, by rank
-  void open(fabric_traffic& t, int rank, std::vector<std::string> addresses) {
-    traffic_ = &t, rank_ = rank;
+  void open(fabric_traffic& t, fabric_peers& peers, std::vector<std::string> addresses) {
+    traffic_ = &t, peers_ = &peers;
     t.pairs = this, t.flush_pairs = flush;
     at_.assign(addresses.size(), FI_ADDR_UNSPEC);
     addresses_ = std::move(addresses);
@@ -198,8 +201,13 @@ class fabric_pairs {
       if (l->peer() == peer) return *l;
     fi_addr_t& at = at_[static_cast<std::size_t>(peer)];
     if (at == FI_ADDR_UNSPEC) at = traffic_->endpoint->insert(addresses_[static_cast<std::size_t>(peer)]);
-    links_[to_send].push_back(
-        std::make_unique<fabric_pair_link>(*traffic_, rank_, peer, at, to_send, traffic_->shape.slots, slot_bytes()));
+    links_[to_send].push_back(std::make_unique<fabric_pair_link>(*traffic_, peers_->rank(), peer, at, to_send,
+                                                                 traffic_->shape.slots, slot_bytes()));
+    if (to_send) {
+      fabric_peers::letter l;
+      l.what = fabric_peers::letter::kind::sends;
+      peers_->tell(peer, l);
+    }
     return *links_[to_send].back();
   }
   std::size_t slot_bytes() const { return std::min(traffic_->shape.slot_bytes, std::size_t{256} << 10); }
@@ -220,7 +228,7 @@ class fabric_pairs {
   }
 
   fabric_traffic* traffic_ = nullptr;
-  int rank_ = -1;
+  fabric_peers* peers_ = nullptr;
   std::vector<std::string> addresses_;
   std::vector<fi_addr_t> at_;
   std::vector<std::unique_ptr<fabric_pair_link>> links_[2];

@@ -27,14 +27,14 @@
 
 namespace ringlet {
 
-/// A connection from each rank to each other one, on which next to nothing is said: faults, and that a rank leaves. It is
-/// kept open because its end is news, which the kernel brings within milliseconds when a process ends, whatever it was
+/// A connection from each rank to each other one, on which next to nothing is said: faults, that a rank leaves, and that
+/// it is about to send messages for the first time. It is kept open because its end is news, which the kernel brings within milliseconds when a process ends, whatever it was
 /// doing; most providers of libfabric do not tell. Where a host or a cable ends, the kernel asks after a few seconds of silence.
 class fabric_peers {
  public:
   /// What is said.
   struct letter {
-    enum class kind : std::uint32_t { level = 1, ready, left, fault };
+    enum class kind : std::uint32_t { level = 1, ready, sends, left, fault };
     kind what = kind::ready;
     std::uint32_t level = 0;     ///< what this rank's provider can do
     std::uint64_t finished = 0;  ///< operations that a rank had finished when it left
@@ -93,9 +93,12 @@ class fabric_peers {
   /// Tells all who are there. Any thread; never waits: whoever has not read so many letters is lost anyway.
   void tell_all(letter const& l) {
     std::lock_guard const alone(telling_);
-    for (peer_state& p : peers_)
-      if (p.connection)
-        if (::send(p.connection.get(), &l, sizeof l, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) continue;
+    for (peer_state const& p : peers_) say(p, l);
+  }
+  /// Tells one.
+  void tell(int peer, letter const& l) {
+    std::lock_guard const alone(telling_);
+    say(at(peer), l);
   }
   /// Hands on what peers have said, and notes who has ended. One thread.
   /// @param f called as f(peer, letter)
@@ -159,6 +162,10 @@ class fabric_peers {
     set(IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);  // milliseconds for what was sent to be acknowledged
   }
 
+  static void say(peer_state const& to, letter const& l) {
+    if (to.connection)
+      if (::send(to.connection.get(), &l, sizeof l, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) return;
+  }
   peer_state& at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
   peer_state const& at(int peer) const { return peers_[static_cast<std::size_t>(peer)]; }
 

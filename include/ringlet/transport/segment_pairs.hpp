@@ -17,8 +17,8 @@
 
 namespace ringlet {
 
-/// Links between any two ranks that share memory, as `pairwise` asks for them. Nothing is there until it is used: who first
-/// sends to a rank makes the queue in memory of its own, and says in its segment where; the receiver looks there.
+/// Links between any two ranks that share memory, as `pairwise` asks for them. Nothing is there until it is used: who
+/// first sends to a rank makes the queue in memory of its own, and says in its segment where; the receiver looks there.
 /// @tparam X the transport, which derives from this and from `segment_peers`, and has, for this class only,
 ///   `make_room(bytes)`, zeroed memory of this rank as a pair of its address and a number other than 0, and
 ///   `room_of(peer, number, bytes)`, the address of a peer's here

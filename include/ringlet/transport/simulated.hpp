@@ -23,21 +23,21 @@
 
 namespace ringlet {
 
-/// All ranks of a ring and what is between them, on a virtual clock, in one thread. The same settings give the same times
-/// everywhere.
+/// All ranks of a ring and what is between them, on a virtual clock, in one thread. The same settings give the same
+/// times everywhere.
 ///
 /// Each link has a clock of its own (each lane its own worker, like the blocks of a device). It moves when a slice is
 /// waited for, when a credit is, and when something is added up: a slice arrives alpha after the wire has let go of it,
-/// which it does beta a byte after it could take it; what arrives without being final costs gamma a byte. A link runs as
-/// far as its queues reach, whatever the time is elsewhere: each has one writer and one reader, so that order of execution
-/// cannot change a time (Kahn, "The semantics of a simple language for parallel programming", 1974). A wire that several
-/// links share takes their slices in the order of their times; who asks first is served first.
+/// which it does beta a byte after it could take it; what arrives without being final costs gamma a byte. A link runs
+/// as far as its queues reach, whatever the time is elsewhere: each has one writer and one reader, so that order of
+/// execution cannot change a time (Kahn, "The semantics of a simple language for parallel programming", 1974). A wire
+/// that several links share takes their slices in the order of their times; who asks first is served first.
 ///
-/// A lost slice costs its wire the bytes again and its receiver `resend_after`; those behind it wait for it, as a link that
-/// keeps order makes them. Memory and work are linear in links.
+/// A lost slice costs its wire the bytes again and its receiver `resend_after`; those behind it wait for it, as a link
+/// that keeps order makes them. Memory and work are linear in links.
 ///
-/// Who waits for one thing longer than `timeout`, or for what can never come, ends the ring for all: `why()` names the rank
-/// at fault. Nobody has got further by then; who has finished has.
+/// Who waits for one thing longer than `timeout`, or for what can never come, ends the ring for all: `why()` names the
+/// rank at fault. Nobody has got further by then; who has finished has.
 class simulated {
  public:
   using settings = simulated_settings;
@@ -163,8 +163,8 @@ class simulated::link {
   receiver& prev() { return prev_; }
   bool broken() const { return world_->why_.has_value(); }
 
-  /// For ranks that have more to do than one operation: asking for a slice or credit does not wait any more, and `await`
-  /// does.
+  /// For ranks that have more to do than one operation: asking for a slice or credit does not wait any more, and
+  /// `await` does.
   void only_poll() { polls_ = true; }
   /// Waits for what was last asked for in vain. False when it is not known when that comes: then let other ranks run.
   bool await();

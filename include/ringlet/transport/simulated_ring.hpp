@@ -86,9 +86,9 @@ class fibers {
 
 }  // namespace detail
 
-/// A ring on a virtual clock, as a transport: what programs run over that `simulate_program` starts, unchanged. Whoever waits
-/// lets the other ranks run, all in one thread. There is no mapped memory, for that contract does not say how much is read,
-/// and so not how long it takes: everything goes round the ring.
+/// A ring on a virtual clock, as a transport: what programs run over that `simulate_program` starts, unchanged. Whoever
+/// waits lets the other ranks run, all in one thread. There is no mapped memory, for that contract does not say how
+/// much is read, and so not how long it takes: everything goes round the ring.
 class simulated_ring {
  public:
   /// Where the program runs. Null anywhere else.
