@@ -243,11 +243,19 @@ class collective_operation : detail::started {
 
  private:
   // Ranks must agree on the root. It is told with the reduction, and before it.
-  void name_root() {
-    std::string const words = detail::words(What == collective::broadcast ? "from rank %d%s%s" : "to rank %d%s%s",
-                                            root_, call_.reduction != 0 ? ", " : "", call_.reduction_name);
+  void name_root() noexcept {
+    call const plain = call_;
+    char *to = call_.reduction_name, *const end = to + sizeof call_.reduction_name - 1;
+    auto append = [&](char const* text) {
+      while (*text != 0 && to != end) *to++ = *text++;  // as much as fits
+    };
+    char number[16] = {}, *digit = number + sizeof number - 1;
+    for (int rest = root_; digit == number + sizeof number - 1 || rest != 0; rest /= 10)
+      *--digit = static_cast<char>('0' + rest % 10);
+    append(What == collective::broadcast ? "from rank " : "to rank "), append(digit);
+    if (plain.reduction != 0) append(", "), append(plain.reduction_name);
+    *to = 0;
     call_.reduction += static_cast<std::uint64_t>(root_) + 1;
-    call_.reduction_name[words.copy(call_.reduction_name, sizeof call_.reduction_name - 1)] = 0;
   }
 
   direct among_mapped_peers() {

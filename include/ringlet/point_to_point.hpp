@@ -68,9 +68,7 @@ class message_operation : detail::started_message {
                 arith(keep{}, 2), &call_) {
     peer = other;
     sends = to_send;
-    call_ = {.count = count, .element = element_id<T>, .what = collective::message};
-    std::string const name = element_name<T>;
-    call_.element_name[name.copy(call_.element_name, sizeof call_.element_name - 1)] = 0;
+    call_.count = count;
     s.start_message(*this);  // what follows cannot fail
     run = [](started& self) noexcept { return static_cast<message_operation&>(self).advance(); };
     call_.sequence = sequence = ++s.message_numbers[2 * static_cast<std::size_t>(other) + to_send];
@@ -172,7 +170,7 @@ class message_operation : detail::started_message {
   }
 
   detail::session<X>* session_;
-  call call_;
+  call call_ = detail::prototype<collective::message, T, keep>;
   engine engine_;
   std::uint64_t watched_ = 0, moves_ = 0;  // of the message whose turn it is
   detail::patience patience_;

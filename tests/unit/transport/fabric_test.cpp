@@ -143,6 +143,7 @@ TEST_CASE("a provider's failure ends the operation on all ranks, in its words") 
                  expect(error_of([&] { fabric::registered(comm.transport(), x); }), errc::not_connected, "");
                },
                {.as = ranks_as::threads}) == 0);
-  CHECK_MESSAGE(contains(words[0], "provider fails: Connection reset by peer (the fake's own words)"), words[0]);
-  CHECK(words[0] == words[1]);
+  // Of the one that noticed first; both may at once.
+  for (auto const& said : words)
+    CHECK_MESSAGE(contains(said, "provider fails: Connection reset by peer (the fake's own words)"), said);
 }
