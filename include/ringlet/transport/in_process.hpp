@@ -61,23 +61,23 @@ class in_process : public segment_peers, public segment_pairs<in_process> {
   // A segment with the number of ranks that still use it. Whoever is last frees it: ranks end in any order.
   class shared_segment {
    public:
-    shared_segment(std::size_t bytes, int users) : users_(users) { grow(bytes); }
+    shared_segment(std::size_t bytes, int users) : segment_(lines(bytes)), users_(users) {}
     shared_segment(shared_segment const&) = delete;
     // More memory that goes with it, zeroed. Its own rank only.
-    std::byte* grow(std::size_t bytes) {
-      return parts_.emplace_back((bytes + interference - 1) / interference)[0].bytes;
-    }
+    std::byte* grow(std::size_t bytes) { return more_.emplace_back(lines(bytes))[0].bytes; }
     void release() {
       if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     }
-    std::byte* memory() { return parts_[0][0].bytes; }
+    std::byte* memory() { return segment_[0].bytes; }
 
    private:
     struct alignas(interference) line {
       std::byte bytes[interference];
     };
+    static std::size_t lines(std::size_t bytes) { return (bytes + interference - 1) / interference; }
     ~shared_segment() = default;
-    std::vector<std::vector<line>> parts_;  // the segment, and what it has grown by
+    std::vector<line> segment_;
+    std::vector<std::vector<line>> more_;  // apart: peers may still ask where the segment is
     std::atomic<int> users_;
   };
   struct shared {
