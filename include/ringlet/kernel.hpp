@@ -77,8 +77,27 @@ RINGLET_HD inline std::uint64_t device_clock() {
 // The two workers of a device. The host's pass over the same file sees them as one thread each: bodies are guarded,
 // never declarations, or nvcc's passes would see different programs.
 
+namespace detail {
+// What does not depend on how many threads a worker has.
+struct of_a_device : of_many_threads {
+  RINGLET_HD void pause([[maybe_unused]] unsigned k) const {
+#if defined(__CUDA_ARCH__)
+    if (k > 64) __nanosleep(40);
+#endif
+  }
+  RINGLET_HD void* common() const {
+#if defined(__CUDA_ARCH__)
+    __shared__ alignas(16) unsigned char place[common_bytes];
+#else
+    alignas(16) static thread_local unsigned char place[common_bytes];
+#endif
+    return place;
+  }
+};
+}  // namespace detail
+
 /// The threads of a block of a device, in one dimension, as one worker.
-struct this_block : detail::of_many_threads {
+struct this_block : detail::of_a_device {
   /// How long the result of a leader may be.
   static constexpr std::size_t longest_result = 32;
 
@@ -86,22 +105,10 @@ struct this_block : detail::of_many_threads {
   RINGLET_HD unsigned rank() const { return threadIdx.x; }
   RINGLET_HD unsigned size() const { return blockDim.x; }
   RINGLET_HD void sync() const { __syncthreads(); }
-  RINGLET_HD void pause(unsigned k) const {
-    if (k > 64) __nanosleep(40);
-  }
-  RINGLET_HD void* common() const {
-    __shared__ alignas(16) unsigned char place[common_bytes];
-    return place;
-  }
 #else
   RINGLET_HD unsigned rank() const { return 0; }
   RINGLET_HD unsigned size() const { return 1; }
   RINGLET_HD void sync() const {}
-  RINGLET_HD void pause(unsigned) const {}
-  RINGLET_HD void* common() const {
-    alignas(16) static thread_local unsigned char place[common_bytes];
-    return place;
-  }
 #endif
   RINGLET_ANY_EXEC
   template <class F>
@@ -134,27 +141,15 @@ struct this_block : detail::of_many_threads {
 };
 
 /// The threads of a warp of a device as one worker; blocks are in one dimension, of a multiple of 32 threads.
-struct this_warp : detail::of_many_threads {
+struct this_warp : detail::of_a_device {
 #if defined(__CUDA_ARCH__)
   RINGLET_HD unsigned rank() const { return threadIdx.x % 32; }
   RINGLET_HD unsigned size() const { return 32; }
   RINGLET_HD void sync() const { __syncwarp(); }
-  RINGLET_HD void pause(unsigned k) const {
-    if (k > 64) __nanosleep(40);
-  }
-  RINGLET_HD void* common() const {
-    __shared__ alignas(16) unsigned char place[common_bytes];
-    return place;
-  }
 #else
   RINGLET_HD unsigned rank() const { return 0; }
   RINGLET_HD unsigned size() const { return 1; }
   RINGLET_HD void sync() const {}
-  RINGLET_HD void pause(unsigned) const {}
-  RINGLET_HD void* common() const {
-    alignas(16) static thread_local unsigned char place[common_bytes];
-    return place;
-  }
 #endif
   RINGLET_ANY_EXEC
   template <class F>

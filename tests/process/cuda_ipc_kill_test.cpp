@@ -40,13 +40,7 @@ void calls_for_ever(Comm& comm, std::size_t count, bool in_reach, report& told) 
 }  // namespace
 
 TEST_CASE("a rank killed at any moment is named by every survivor, whose devices are not left waiting") {
-  // RINGLET_SEED repeats a run that failed, RINGLET_KILLS makes it longer or shorter.
-  auto from_environment = [](char const* name, unsigned otherwise) {
-    char const* const text = std::getenv(name);
-    return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
-  };
-  unsigned const first = from_environment("RINGLET_SEED", std::random_device{}()),
-                 kills = from_environment("RINGLET_KILLS", 24);
+  unsigned const first = number_from("RINGLET_SEED", std::random_device{}()), kills = number_from("RINGLET_KILLS", 24);
   for (unsigned seed = first; seed != first + kills; ++seed) {
     std::mt19937 random(seed);
     auto pick = [&](int from, int to) { return std::uniform_int_distribution(from, to)(random); };
@@ -69,18 +63,8 @@ TEST_CASE("a rank killed at any moment is named by every survivor, whose devices
         one_device ? [](int) { emulated::use(0); } : [](int rank) { emulated::use(rank); });
     ranks.all_connected();
     std::this_thread::sleep_for(std::chrono::microseconds(after));
-    std::int64_t const killed_at = now();
-    ::kill(ranks.pids[static_cast<std::size_t>(victim)], SIGKILL);
-    for (int rank = 0; rank < size; ++rank) {
-      if (rank == victim) continue;
-      CAPTURE(rank);
-      REQUIRE(ranks.ends(rank, 10s));
-      auto const& its = ranks.told->rank[rank];
-      INFO(std::string(its.words));
-      CHECK(its.why == static_cast<int>(errc::peer_lost));
-      CHECK(its.peer == victim);
-      CHECK(its.ended_at - killed_at < std::int64_t{3'000'000'000});
-    }
+    std::int64_t const slowest = kill_and_hear(ranks, victim, 10s);
+    CHECK(slowest < std::int64_t{3'000'000'000});
   }
 }
 

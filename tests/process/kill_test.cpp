@@ -19,7 +19,6 @@
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/allocate.hpp"
 #include "ringlet/barrier.hpp"
-#include "ringlet/point_to_point.hpp"
 #include "ringlet/reduce_scatter.hpp"
 #include "ringlet/transport/shared_memory.hpp"
 #include "victims.hpp"
@@ -28,13 +27,8 @@ using namespace tests;
 using ringlet::shared_memory;
 
 TEST_CASE("C48: a rank killed at any moment is named by every survivor within a second") {
-  // RINGLET_SEED repeats a run that failed, RINGLET_KILLS makes it longer or shorter.
-  auto from_environment = [](char const* name, unsigned otherwise) {
-    char const* const text = std::getenv(name);
-    return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
-  };
-  unsigned const first = from_environment("RINGLET_SEED", std::random_device{}()),
-                 kills = from_environment("RINGLET_KILLS", 200);
+  unsigned const first = number_from("RINGLET_SEED", std::random_device{}()),
+                 kills = number_from("RINGLET_KILLS", 200);
   std::int64_t worst = 0;
   for (unsigned seed = first; seed != first + kills; ++seed) {
     std::mt19937 random(seed);
@@ -54,18 +48,7 @@ TEST_CASE("C48: a rank killed at any moment is named by every survivor within a 
                                  [&](auto& comm) { all_reduce_for_ever(comm, count, in_window, *ranks.told); });
     ranks.all_connected();
     std::this_thread::sleep_for(std::chrono::microseconds(after));
-    std::int64_t const killed_at = now();
-    ::kill(ranks.pids[static_cast<std::size_t>(victim)], SIGKILL);
-    for (int rank = 0; rank < size; ++rank) {
-      if (rank == victim) continue;
-      CAPTURE(rank);
-      REQUIRE(ranks.ends(rank, 5s));
-      auto const& its = ranks.told->rank[rank];
-      INFO(std::string(its.words));
-      CHECK(its.why == static_cast<int>(errc::peer_lost));
-      CHECK(its.peer == victim);
-      worst = std::max(worst, its.ended_at - killed_at);
-    }
+    worst = std::max(worst, kill_and_hear(ranks, victim, 5s));
   }
   MESSAGE("seeds from " << first << ", " << kills << " kills, the slowest survivor took "
                         << static_cast<double>(worst) / 1e6 << " ms");
@@ -86,26 +69,11 @@ TEST_CASE("C48: rank 3 of 8 is killed in an all_reduce") {
 TEST_CASE("a rank killed while messages go round is named by every survivor") {
   for (int i = 0; i < 20; ++i) {
     int const victim = i % 4;
-    victims<shared_memory> ranks(4, {}, [&](auto& comm) {
-      std::vector<float> mine(i % 2 == 0 ? 10 : 200'000), its(mine.size());
-      for (;;) {
-        auto sent = ringlet::async_send(comm, mine, (comm.rank() + 1) % 4);
-        ringlet::recv(comm, its, (comm.rank() + 3) % 4);
-        sent.wait();
-        if (comm.rank() == 0) ++ranks.told->rounds;
-      }
-    });
+    victims<shared_memory> ranks(4, {},
+                                 [&](auto& comm) { messages_for_ever(comm, i % 2 == 0 ? 10 : 200'000, *ranks.told); });
     ranks.all_connected();
     while (ranks.told->rounds < 3) std::this_thread::sleep_for(100us);
-    ::kill(ranks.pids[static_cast<std::size_t>(victim)], SIGKILL);
-    for (int rank = 0; rank < 4; ++rank) {
-      if (rank == victim) continue;
-      REQUIRE(ranks.ends(rank, 5s));
-      auto const& its = ranks.told->rank[rank];
-      INFO(std::string(its.words));
-      CHECK(its.why == static_cast<int>(errc::peer_lost));
-      CHECK(its.peer == victim);
-    }
+    kill_and_hear(ranks, victim, 5s);
   }
 }
 

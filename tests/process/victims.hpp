@@ -3,22 +3,27 @@
 
 // Ranks that a test starts to kill them.
 
+#include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "../ranks.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/allocate.hpp"
+#include "ringlet/point_to_point.hpp"
 
 namespace tests {
 
@@ -117,6 +122,44 @@ void all_reduce_for_ever(Comm& comm, std::size_t count, bool in_window, report& 
       ringlet::all_reduce(comm, ordinary);
     if (comm.rank() == 0) ++told.rounds;
   }
+}
+
+// Each rank sends to the right and receives from the left.
+template <class Comm>
+void messages_for_ever(Comm& comm, std::size_t count, report& told) {
+  std::vector<float> mine(count), its(count);
+  for (;;) {
+    auto sent = ringlet::async_send(comm, mine, (comm.rank() + 1) % comm.size());
+    ringlet::recv(comm, its, (comm.rank() + comm.size() - 1) % comm.size());
+    sent.wait();
+    if (comm.rank() == 0) ++told.rounds;
+  }
+}
+
+// Kills a rank; every other one must end within the limit, by an error that names it.
+// @return nanoseconds until the slowest had its error
+template <class X>
+std::int64_t kill_and_hear(victims<X>& ranks, int victim, std::chrono::milliseconds limit) {
+  std::int64_t const killed_at = now();
+  std::int64_t slowest = 0;
+  ::kill(ranks.pids[static_cast<std::size_t>(victim)], SIGKILL);
+  for (int rank = 0; rank < static_cast<int>(ranks.pids.size()); ++rank) {
+    if (rank == victim) continue;
+    CAPTURE(rank);
+    REQUIRE(ranks.ends(rank, limit));
+    auto const& its = ranks.told->rank[rank];
+    INFO(std::string(its.words));
+    CHECK(its.why == static_cast<int>(ringlet::errc::peer_lost));
+    CHECK(its.peer == victim);
+    slowest = std::max<std::int64_t>(slowest, its.ended_at - killed_at);
+  }
+  return slowest;
+}
+
+// RINGLET_SEED repeats a run that failed, RINGLET_KILLS makes it longer or shorter.
+inline unsigned number_from(char const* name, unsigned otherwise) {
+  char const* const text = std::getenv(name);
+  return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
 }
 
 }  // namespace tests
