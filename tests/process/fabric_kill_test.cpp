@@ -41,8 +41,7 @@ OVER_PROVIDERS("a rank killed while messages go round is named by every survivor
 }
 
 OVER_PROVIDERS("C48: a rank killed at any moment is named by every survivor within a second") {
-  unsigned const first = number_from("RINGLET_SEED", std::random_device{}()),
-                 kills = number_from("RINGLET_KILLS", 20);
+  unsigned const first = number_from("RINGLET_SEED", std::random_device{}()), kills = number_from("RINGLET_KILLS", 20);
   std::int64_t worst = 0;
   for (unsigned seed = first; seed != first + kills; ++seed) {
     std::mt19937 random(seed);

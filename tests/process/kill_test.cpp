@@ -27,8 +27,7 @@ using namespace tests;
 using ringlet::shared_memory;
 
 TEST_CASE("C48: a rank killed at any moment is named by every survivor within a second") {
-  unsigned const first = number_from("RINGLET_SEED", std::random_device{}()),
-                 kills = number_from("RINGLET_KILLS", 200);
+  unsigned const first = number_from("RINGLET_SEED", std::random_device{}()), kills = number_from("RINGLET_KILLS", 200);
   std::int64_t worst = 0;
   for (unsigned seed = first; seed != first + kills; ++seed) {
     std::mt19937 random(seed);
