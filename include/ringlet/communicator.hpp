@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -16,6 +15,7 @@
 
 #include "ringlet/bootstrap/roster.hpp"
 #include "ringlet/call.hpp"
+#include "ringlet/clock.hpp"
 #include "ringlet/counters.hpp"
 #include "ringlet/element.hpp"
 #include "ringlet/error.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/operation.hpp"
 #include "ringlet/schedule.hpp"
 #include "ringlet/selection.hpp"

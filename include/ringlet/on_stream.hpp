@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -12,6 +11,7 @@
 #include <thread>
 #include <type_traits>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/collective_operation.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/cuda_kernels.hpp"

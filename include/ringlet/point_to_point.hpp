@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "ringlet/call.hpp"
+#include "ringlet/clock.hpp"
 #include "ringlet/collective_operation.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/element.hpp"

@@ -6,6 +6,7 @@
 
 // Words that everything uses.
 #include "ringlet/config.hpp"
+#include "ringlet/clock.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/slice.hpp"
 
@@ -24,12 +25,11 @@
 #include "ringlet/store.hpp"
 #include "ringlet/transport.hpp"
 
-// Operations: the algorithm, its arithmetic, its proof. They name no transport.
+// Operations: the algorithm and its arithmetic. They name no transport.
 #include "ringlet/combine.hpp"
 #include "ringlet/operation.hpp"
 #include "ringlet/direct.hpp"
 #include "ringlet/rooted.hpp"
-#include "ringlet/prove.hpp"
 
 // Transports: memory and notice. They name no operation.
 #include "ringlet/transport/bell.hpp"
@@ -64,7 +64,8 @@
 //   ringlet/gather_scatter.hpp
 // Ranks along several axes, each with a transport of its own:
 //   ringlet/mesh.hpp
-// Pictures of schedules:
+// The proof of schedules and operations, a transport that the compiler runs; pictures of schedules:
+//   ringlet/prove.hpp
 //   ringlet/draw.hpp
 // The orders of work in a pipeline of stages, proved and drawn:
 //   ringlet/pipeline.hpp

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/simulate.hpp"

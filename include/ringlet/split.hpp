@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,11 +8,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "ringlet/all_gather.hpp"
 #include "ringlet/bootstrap/roster.hpp"
+#include "ringlet/clock.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/error.hpp"
 

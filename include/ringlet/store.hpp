@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/error.hpp"
 
 namespace ringlet {
-
-/// When a wait must end. Every wait of the bootstrap takes one.
-using time_point = std::chrono::steady_clock::time_point;
 
 namespace detail {
 // What is left of a time, as poll takes it.

@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <concepts>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +23,7 @@
 
 #include "ringlet/bootstrap/memory_store.hpp"
 #include "ringlet/bootstrap/roster.hpp"
+#include "ringlet/clock.hpp"
 
 namespace ringlet {
 

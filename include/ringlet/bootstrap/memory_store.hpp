@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/store.hpp"
 
 namespace ringlet {

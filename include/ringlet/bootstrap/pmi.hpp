@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/store.hpp"
 
 namespace ringlet {

@@ -13,7 +13,6 @@
 #include <asio/read.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +23,7 @@
 #include <utility>
 
 #include "ringlet/bootstrap/tcp_wire.hpp"
+#include "ringlet/clock.hpp"
 #include "ringlet/config.hpp"
 #include "ringlet/error.hpp"
 

@@ -8,7 +8,6 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/read.hpp>
 #include <asio/write.hpp>
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "ringlet/bootstrap/tcp_wire.hpp"
+#include "ringlet/clock.hpp"
 #include "ringlet/config.hpp"
 #include "ringlet/store.hpp"
 

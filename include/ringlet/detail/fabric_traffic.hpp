@@ -2,13 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <vector>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/transport/fabric_endpoint.hpp"
 #include "ringlet/transport/fabric_wire.hpp"
 

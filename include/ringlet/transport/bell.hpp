@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <climits>
 #include <cstdint>
 #include <ctime>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/config.hpp"
 
 namespace ringlet {

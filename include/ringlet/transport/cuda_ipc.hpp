@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "ringlet/call.hpp"
+#include "ringlet/clock.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/kernel.hpp"
 #include "ringlet/transport.hpp"

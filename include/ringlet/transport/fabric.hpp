@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/detail/fabric_choice.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/transport.hpp"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "ringlet/call.hpp"
+#include "ringlet/clock.hpp"
 #include "ringlet/detail/fabric_traffic.hpp"
 #include "ringlet/link.hpp"
 #include "ringlet/slice.hpp"

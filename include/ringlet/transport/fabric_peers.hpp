@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/transport.hpp"
 #include "ringlet/transport/hand_over.hpp"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "ringlet/clock.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/transport.hpp"
 #include "ringlet/transport/memory_file.hpp"

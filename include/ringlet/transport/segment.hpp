@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "ringlet/call.hpp"
+#include "ringlet/clock.hpp"
 #include "ringlet/config.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/mapped_peers.hpp"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "ringlet/call.hpp"
+#include "ringlet/clock.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/link.hpp"
 #include "ringlet/slice.hpp"
