@@ -153,7 +153,7 @@ inline constexpr call prototype = [] {
 }();
 
 // Throws what an operation failed by: nothing when its communicator went first.
-[[noreturn, gnu::noinline]] inline void raise(std::optional<fault> const& by, int step, int lane) {
+[[noreturn, gnu::cold]] inline void raise(std::optional<fault> const& by, int step, int lane) {
   if (!by) throw error(errc::not_connected, "the communicator of this operation is gone");
   throw error(by->why, by->words, by->peer, step, lane);
 }

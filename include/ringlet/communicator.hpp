@@ -206,7 +206,9 @@ class session {
     last_ = &op;
   }
   void check_usable() {
-    if (!failed()) return;  // asked once: the answer may change
+    if (failed()) refuse();  // asked once: the answer may change
+  }
+  [[noreturn, gnu::cold]] void refuse() {
     if (!std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
     throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
   }
@@ -235,7 +237,7 @@ class session {
     if (first_ == nullptr) last_ = nullptr;
   }
   // Takes any operation out, unfinished: the peers cannot go on without it.
-  [[gnu::noinline]] void abandon(started& op, char const* how, std::optional<fault>& why) noexcept {
+  [[gnu::cold]] void abandon(started& op, char const* how, std::optional<fault>& why) noexcept {
     fault_is_known_ = true;
     fail(fault(errc::aborted, rank, "rank %d %s", rank, how));
     started** at = &first_;
@@ -261,7 +263,7 @@ class session {
   int culprit() { return wires.told()->peer; }
 
   // Ranks called different things. The first to notice tells all.
-  void disagree(call const& mine, int peer, call const& theirs) noexcept {
+  [[gnu::cold]] void disagree(call const& mine, int peer, call const& theirs) noexcept {
     fail(fault(errc::mismatch, peer, "rank %d called %s, but rank %d called %s", rank, describe(mine).c_str(), peer,
                describe(theirs).c_str()));
   }
@@ -275,7 +277,10 @@ class session {
     std::uint64_t const sequence = first_->sequence;
     bool const moved = sequence != watched_ || first_->moves != moves_;
     watched_ = sequence, moves_ = first_->moves;
-    if (!patience_.is_up(moved)) return;
+    if (patience_.is_up(moved)) look_at_peers(sequence);
+  }
+  // Whether call `sequence` is worth waiting for any longer.
+  [[gnu::cold]] void look_at_peers(std::uint64_t sequence) noexcept {
     auto const number = static_cast<unsigned long long>(sequence);
     if (int const peer = wires.lost(sequence); peer >= 0)
       fail(fault(errc::peer_lost, peer, "rank %d has ended or left, and rank %d needs it in call %llu", peer, rank,

@@ -33,7 +33,7 @@ class error : public std::system_error {
   /// @param why what kind of failure
   /// @param words what was given, what was expected, and what to do
   /// @param peer the rank at fault, or -1 where no single one is
-  explicit error(errc why, std::string const& words, int peer = -1, int step = -1, int lane = -1)
+  [[gnu::cold]] explicit error(errc why, std::string const& words, int peer = -1, int step = -1, int lane = -1)
       : std::system_error(make_error_code(why), words), peer_(peer), step_(step), lane_(lane) {}
 
   /// The kind, as the enumeration.
@@ -59,7 +59,7 @@ class error : public std::system_error {
 
 namespace detail {
 // Words for an error, as printf makes them: one call where chains of strings would be pages of code in every program.
-[[gnu::format(printf, 1, 2)]] inline std::string words(char const* format, ...) {
+[[gnu::cold, gnu::format(printf, 1, 2)]] inline std::string words(char const* format, ...) {
   char text[512];
   va_list values;
   va_start(values, format);

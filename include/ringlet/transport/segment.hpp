@@ -117,7 +117,7 @@ class segment_peers {
   bool crowded() const { return crowded_; }
   void rest() { at(rank_).sleeper.rest(); }
   void finish(std::uint64_t sequence) { at(rank_).left.release(1 + sequence); }
-  void tell(fault const& f) {
+  [[gnu::cold]] void tell(fault const& f) {
     // A fault stays with its teller, and the others get one word that says whose to read: whoever is killed in here has
     // either told a rank or not.
     header& mine = at(rank_);
