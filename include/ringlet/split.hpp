@@ -3,9 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,17 +45,17 @@ class split_meeting {
   int size() const { return static_cast<int>(members_.size()); }
   std::uint64_t token() const { return token_; }
   std::vector<std::string> exchange(std::string_view, std::string const& mine, time_point) {
-    struct letter {
-      std::uint32_t length;
-      char text[256];
-    };
-    std::vector<letter> all(static_cast<std::size_t>(parent_->size()));
-    letter& own = all[static_cast<std::size_t>(parent_->rank())];
-    own.length = static_cast<std::uint32_t>(mine.copy(own.text, sizeof own.text));
-    // As bytes: a letter may be larger than a slot.
-    all_gather(*parent_, std::span(reinterpret_cast<std::byte*>(all.data()), all.size() * sizeof(letter)));
+    auto const me = static_cast<std::size_t>(parent_->rank());
+    std::vector<std::uint64_t> lengths(static_cast<std::size_t>(parent_->size()));
+    lengths[me] = mine.size();
+    all_gather(*parent_, lengths);
+    std::uint64_t longest = 0;
+    for (auto length : lengths) longest = longest < length ? length : longest;
+    std::string all(lengths.size() * longest, '\0');
+    mine.copy(all.data() + me * longest, mine.size());
+    all_gather(*parent_, all);  // as single bytes: a value may be larger than a slot
     std::vector<std::string> values;
-    for (std::size_t r : members_) values.emplace_back(all[r].text, all[r].length);
+    for (std::size_t r : members_) values.push_back(all.substr(r * longest, lengths[r]));
     return values;
   }
 

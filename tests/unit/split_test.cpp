@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
 #include <vector>
 
 #include "../over_both.hpp"
@@ -44,6 +45,20 @@ OVER_BOTH("the smallest slots do for splitting") {
               std::vector<int> x{1};
               ringlet::all_reduce(*part, x);
               expect(x[0] == (comm.rank() < 2 ? 2 : 1), "the sum");
+            },
+            with_slots<typename Ranks::transport>(2, 128)) == 0);
+}
+
+OVER_BOTH("those who meet to split tell each other values of any length") {
+  CHECK(on<Ranks>(
+            3,
+            [](auto& comm) {
+              ringlet::detail::split_meeting meeting(comm, comm.rank() / 2, 0);
+              auto const mine = [](int rank) {
+                return std::string(rank == 0 ? 700 : 3, static_cast<char>('a' + rank));
+              };
+              auto const values = meeting.exchange("", mine(comm.rank()), {});
+              expect(values == (comm.rank() < 2 ? std::vector{mine(0), mine(1)} : std::vector{mine(2)}), "the values");
             },
             with_slots<typename Ranks::transport>(2, 128)) == 0);
 }
