@@ -93,6 +93,8 @@ void introduce(any_communicator& any, options const& o) {
                       comm.transport().why_through_host().empty() ? "directly" : "through the host: ",
                       comm.transport().why_through_host().c_str());
         }
+        if (o.collector)
+          std::printf("# Rows with root 0: the same by a collector: rank 0 gathers all buffers, sums and sends back\n");
         std::printf("# Using ranks\n");
         for (std::size_t r = 0; r < all.size(); ++r)
           std::printf("#  Rank %2zu Pid %6d on %10s processor %2d\n", r, all[r].pid, all[r].host, all[r].processor);
