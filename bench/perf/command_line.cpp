@@ -79,6 +79,11 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   app.add_option("--lanes", o.lanes, "Parallel rings");
   app.add_option("--provider", o.provider, "libfabric's providers to choose from: net,tcp or =tcp or ^tcp");
   app.add_option("--interface", o.interface, "Network interfaces to choose from, likewise: eth or =eth0 or ^docker,lo");
+#if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
+  app.add_option("--host-ranks", real_or_made_up_hosts::ranks_on_each,
+                 "With mixed: as if so many ranks that follow each other shared a host; 0: as it is")
+      ->check(CLI::NonNegativeNumber);
+#endif
   app.add_option("-T,--timeout", o.timeout, "Seconds that a rank waits for its peers")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -105,6 +110,10 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       if (o.type == e.name && !e.builds(o))
         throw CLI::ValidationError("-o", o.collective + " of " + o.type + " is built without " + o.op +
                                              "; to have it, add it to `built` in bench/perf/operators.hpp");
+#if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
+    if (real_or_made_up_hosts::ranks_on_each != 0 && o.transport != "mixed")
+      throw CLI::ValidationError("--host-ranks", "is for --transport mixed");
+#endif
     if (o.emulated && o.transport != "cuda_ipc")
       throw CLI::ValidationError("--emulated", "is for --transport cuda_ipc");
     if (o.emulated) o.transport = emulated_devices;

@@ -49,6 +49,8 @@ for row in rows:
         right = 2 * (RANKS - 1) if row["root"] == 0 else 4 * (RANKS - 1) / RANKS
         check(buffers == right, f"{row['size']} B, root {row['root']}, {place}: {buffers} buffers, expected {right}")
 
+if transport == "mixed":
+    check("# Links: 1 inside hosts, 2 between" in done.stdout, "the table does not say which links there are")
 for wrong in (["all_gather"], ["all_reduce", "-d", "double"], ["all_reduce", "-o", "max"]):
     refused = perf(*wrong, "--beside", "collector")
     check(refused.returncode == 2 and "collector" in refused.stderr, f"{' '.join(wrong)}: not refused: {refused.stderr}")
