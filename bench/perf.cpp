@@ -83,9 +83,18 @@ void introduce(any_communicator& any, options const& o) {
             "# minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d agg iters: 1 validation: %d\n#\n",
             o.least, o.most, o.factor > 1 ? o.factor : o.step, o.factor > 1 ? "factor" : "bytes", o.warm_up,
             o.iterations, o.checks);
-        if constexpr (requires { comm.transport().provider(); })
-          std::printf("# Using provider %s on %s, level %d\n", comm.transport().provider().c_str(),
-                      comm.transport().interface().c_str(), comm.transport().level());
+        auto const name_provider = [](auto& x) {
+          if constexpr (requires { x.provider(); })
+            std::printf("# Using provider %s on %s, level %d\n", x.provider().c_str(), x.interface().c_str(),
+                        x.level());
+        };
+        name_provider(comm.transport());
+        if constexpr (requires { comm.transport().is_near(0, 0); }) {
+          name_provider(comm.transport().far());
+          int near = 0;
+          for (int r = 0; r < comm.size(); ++r) near += comm.transport().is_near(r, (r + 1) % comm.size());
+          std::printf("# Links: %d inside hosts, %d between\n", near, comm.size() - near);
+        }
         if constexpr (has_devices<std::remove_reference_t<decltype(comm.transport())>>) {
           std::printf("# Devices: %s; %s wait for other ranks; %s%s\n",
                       o.emulated ? "EMULATED BY THE HOST: times say nothing about GPUs" : "CUDA",
@@ -93,6 +102,8 @@ void introduce(any_communicator& any, options const& o) {
                       comm.transport().why_through_host().empty() ? "directly" : "through the host: ",
                       comm.transport().why_through_host().c_str());
         }
+        if (o.collector)
+          std::printf("# Rows with root 0: the same by a collector: rank 0 gathers all buffers, sums and sends back\n");
         std::printf("# Using ranks\n");
         for (std::size_t r = 0; r < all.size(); ++r)
           std::printf("#  Rank %2zu Pid %6d on %10s processor %2d\n", r, all[r].pid, all[r].host, all[r].processor);

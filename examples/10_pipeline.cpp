@@ -2,10 +2,13 @@
 // A pipeline of four stages: each multiplies by a weight of its own, and learns from what comes back. The order of work
 // is a closed form that the compiler proves; stages hand on activations and gradients by send and recv. The drawing
 // shows the idle units at both ends, (p-1)/(m+p-1) of the time.
+//
+//     build/examples/10_pipeline [FILE]    and draws it into the file as SVG
 #include "ringlet/pipeline.hpp"
 
 #include <cstdio>
 #include <deque>
+#include <fstream>
 #include <vector>
 
 #include "ringlet/point_to_point.hpp"
@@ -36,10 +39,11 @@ float alone(int stage) {
   return gradient;
 }
 
-int main() {
+int main(int argc, char** argv) {
   auto const timeline = ringlet::pipeline_timeline::of<order>(stages, microbatches);
   std::printf("%s%.0f %% of the time is idle: (p-1)/(m+p-1)\n", timeline.text().c_str(),
               100 * timeline.idle_fraction());
+  if (argc > 1 && !(std::ofstream(argv[1]) << timeline.svg()).flush()) return 1;
 
   return ringlet::launch(stages, [](auto who) {
     auto comm = ringlet::connect<ringlet::shared_memory>(who);

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "collector.hpp"
 #include "elements.hpp"
 
 namespace perf {
@@ -27,6 +28,10 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   app.add_option("collective", o.collective, "What to time")
       ->required()
       ->check(CLI::IsMember({"all_reduce", "reduce_scatter", "all_gather", "barrier"}));
+  app.add_option_function<std::string>(
+         "--beside", [&](std::string const&) { o.collector = true; },
+         "What to measure as well, at each size: the obvious all_reduce, in which rank 0 gathers, sums and sends back")
+      ->check(CLI::IsMember({"collector"}));
   app.add_option("--transport", o.transport, "Over what")->check(CLI::IsMember(names))->capture_default_str();
   app.add_option("--ranks", o.ranks, "How many to start, without a launcher")
       ->check(CLI::Range(1, 4096))
@@ -74,6 +79,11 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   app.add_option("--lanes", o.lanes, "Parallel rings");
   app.add_option("--provider", o.provider, "libfabric's providers to choose from: net,tcp or =tcp or ^tcp");
   app.add_option("--interface", o.interface, "Network interfaces to choose from, likewise: eth or =eth0 or ^docker,lo");
+#if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
+  app.add_option("--host-ranks", real_or_made_up_hosts::ranks_on_each,
+                 "With mixed: as if so many ranks that follow each other shared a host; 0: as it is")
+      ->check(CLI::NonNegativeNumber);
+#endif
   app.add_option("-T,--timeout", o.timeout, "Seconds that a rank waits for its peers")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -100,6 +110,10 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       if (o.type == e.name && !e.builds(o))
         throw CLI::ValidationError("-o", o.collective + " of " + o.type + " is built without " + o.op +
                                              "; to have it, add it to `built` in bench/perf/operators.hpp");
+#if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
+    if (real_or_made_up_hosts::ranks_on_each != 0 && o.transport != "mixed")
+      throw CLI::ValidationError("--host-ranks", "is for --transport mixed");
+#endif
     if (o.emulated && o.transport != "cuda_ipc")
       throw CLI::ValidationError("--emulated", "is for --transport cuda_ipc");
     if (o.emulated) o.transport = emulated_devices;
@@ -119,7 +133,13 @@ std::optional<int> parse(int argc, char** argv, options& o) {
     if (!o.tune.empty() && o.most < (std::size_t{128} << 10))
       throw CLI::ValidationError("--tune", "needs sizes of 128K at least (-e)");
     if (o.explain && o.collective == "barrier") throw CLI::ValidationError("--explain", "a barrier has no sizes");
-    with_transport(o, [&]<class X>(entry<X> const&) { settings_for<X>(o); });
+    with_transport(o, [&]<class X>(entry<X> const&) {
+      if (o.collector && (!ringlet::pairwise<X> || o.collective != "all_reduce" || o.type != "float" || o.op != "sum"))
+        throw CLI::ValidationError("--beside",
+                                   "a collector is built beside all_reduce, for sums of float, over transports "
+                                   "with links between any two ranks: see bench/perf/collector.hpp");
+      settings_for<X>(o);
+    });
   } catch (CLI::ParseError const& e) {
     return app.exit(e) == 0 ? 0 : 2;
   } catch (ringlet::error const& e) {

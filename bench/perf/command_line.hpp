@@ -38,7 +38,11 @@ typename X::settings settings_for(options const& o) {
     if constexpr (requires { s.stage_bytes, s.line_count; }) s.stage_bytes = o.stage_bytes.value_or(s.stage_bytes);
     s.check();
   }
-  if constexpr (requires { s.provider, s.interface; }) s.provider = o.provider, s.interface = o.interface;
+  auto const over = [&](auto& its) {
+    if constexpr (requires { its.provider, its.interface; }) its.provider = o.provider, its.interface = o.interface;
+  };
+  over(s);
+  if constexpr (requires { s.far; }) over(s.far);
   return s;
 }
 

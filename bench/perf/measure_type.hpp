@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../timing.hpp"
+#include "collector.hpp"
 #include "data.hpp"
 #include "measure.hpp"
 #include "memory.hpp"
@@ -48,11 +49,23 @@ class measurement {
   row run(char const* type, char const* op) {
     return {whole_ * sizeof(T), count_, type, op, measure(false), measure(true)};
   }
+  /// The same by a collector.
+  row run_collector(char const* type, char const* op) {
+    std::vector<T> theirs(comm_.rank() == 0 ? whole_ : 0);
+    theirs_ = theirs;
+    collects_ = true;
+    row r = run(type, op);
+    r.root = 0;
+    return r;
+  }
 
  private:
   static constexpr bool reduces = What != ringlet::collective::all_gather;
 
   void once(bool in_place) {
+    if constexpr (built_beside<What, T, Op, X>)
+      if (collects_)
+        return all_reduce_by_collector(comm_, in_place ? both_ : in_, in_place ? both_ : out_, theirs_, Op{});
     auto const op = [] {  // nothing smaller than 16 bits is reduced in its own type
       if constexpr (reduces && std::is_void_v<typename ringlet::computes_in<T>::type>)
         return ringlet::accumulate_in<float>(Op{});
@@ -95,12 +108,18 @@ class measurement {
     for (int i = 0; i < options_.warm_up; ++i) once(in_place);
     place_.wait(comm_);
     meet(any_);
-    double const seconds = largest(any_, seconds_of(1,
-                                                    [&] {
-                                                      for (int i = 0; i < options_.iterations; ++i) once(in_place);
-                                                      place_.wait(comm_);
-                                                    })) /
-                           options_.iterations;
+    ringlet::counters const before = comm_.counters();
+    double const mine = seconds_of(1, [&] {
+      for (int i = 0; i < options_.iterations; ++i) once(in_place);
+      place_.wait(comm_);
+    });
+    std::optional<double> carried;
+    if constexpr (!has_devices<X>) {  // what goes into streams is not counted
+      ringlet::counters const after = comm_.counters();
+      auto const bytes = static_cast<double>(after.sent - before.sent + after.received - before.received);
+      carried = largest(any_, bytes) / options_.iterations;
+    }
+    double const seconds = largest(any_, mine) / options_.iterations;
 
     std::optional<std::uint64_t> all_wrong;
     for (int check = 1; check <= options_.checks; ++check) {
@@ -113,7 +132,8 @@ class measurement {
     }
 
     double const n = comm_.size(), algbw = static_cast<double>(whole_ * sizeof(T)) / 1e9 / seconds;
-    return {seconds * 1e6, algbw, algbw * (What == ringlet::collective::all_reduce ? 2 : 1) * (n - 1) / n, all_wrong};
+    return {seconds * 1e6, algbw, algbw * (What == ringlet::collective::all_reduce ? 2 : 1) * (n - 1) / n, all_wrong,
+            carried};
   }
 
   any_communicator& any_;
@@ -121,7 +141,8 @@ class measurement {
   place<X>& place_;
   options const& options_;
   std::size_t whole_, count_, mine_;  // elements: in all, for each rank, before this rank's
-  std::span<T> in_, out_, both_;
+  std::span<T> in_, out_, both_, theirs_;
+  bool collects_ = false;
 };
 
 /// All sizes of one collective with one type.
@@ -142,7 +163,10 @@ struct series {
     if constexpr (!has_devices<X> || built_for_devices<T, Op>) {
       for (std::size_t bytes = o.least; bytes <= o.most; bytes = o.next(bytes)) {
         to.doing(bytes, type, op);
-        to.add(measurement<What, T, Op, X>(any, comm, where, o, a, b, bytes).run(type, op));
+        measurement<What, T, Op, X> m(any, comm, where, o, a, b, bytes);
+        to.add(m.run(type, op));
+        if constexpr (built_beside<What, T, Op, X>)
+          if (o.collector) to.add(m.run_collector(type, op));
       }
     }
   }

@@ -27,6 +27,7 @@ struct options {
   int iterations = 20, warm_up = 5, checks = 1;
   std::string type = "float", op = "sum";
   bool allocated = false;  ///< buffers come from the communicator
+  bool collector = false;  ///< one is measured beside the collective
   bool pin = false;
   bool emulated = false;  ///< devices are played by the host
   // For transports that have these settings; else their defaults.

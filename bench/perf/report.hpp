@@ -18,12 +18,14 @@ struct result {
   double microseconds;
   double algbw, busbw;                 ///< GB/s, with nccl-tests' definitions
   std::optional<std::uint64_t> wrong;  ///< elements on all ranks; nothing when they were not checked
+  std::optional<double> carried = {};  ///< bytes in and out of the rank that had most of both, in one call, if counted
 };
 /// One line of the table.
 struct row {
   std::size_t bytes, count;
   std::string type, op;
   result out_of_place, in_place;
+  int root = -1;  ///< of a collector; -1 for the collective itself
 };
 
 /// The table, as nccl-tests prints it. Only rank 0 speaks.
@@ -45,12 +47,12 @@ class report {
   }
   void add(row r) {
     for (result const* one : {&r.out_of_place, &r.in_place}) {
-      sum_ += one->busbw;
+      if (r.root < 0) sum_ += one->busbw, ++summed_;
       if (one->wrong.value_or(0) != 0) ++wrong_;
     }
     if (progress_) std::fputs("\r\033[K", stderr);
     if (speaks_) {
-      std::printf("%12zu  %12zu  %8s  %6s  %6d", r.bytes, r.count, r.type.c_str(), r.op.c_str(), -1);
+      std::printf("%12zu  %12zu  %8s  %6s  %6d", r.bytes, r.count, r.type.c_str(), r.op.c_str(), r.root);
       for (result const* one : {&r.out_of_place, &r.in_place})
         std::printf("  %7s  %6.2f  %6.2f  %5s", time(one->microseconds).c_str(), one->algbw, one->busbw,
                     one->wrong ? std::to_string(*one->wrong).c_str() : "N/A");
@@ -66,7 +68,8 @@ class report {
   }
 
   std::vector<row> const& rows() const { return rows_; }
-  double average_busbw() const { return rows_.empty() ? 0 : sum_ / (2 * static_cast<double>(rows_.size())); }
+  /// Of the collective itself.
+  double average_busbw() const { return summed_ == 0 ? 0 : sum_ / summed_; }
   /// Measurements with wrong elements.
   int wrong() const { return wrong_; }
 
@@ -87,7 +90,7 @@ class report {
   bool speaks_, progress_;
   std::vector<row> rows_;
   double sum_ = 0;
-  int wrong_ = 0;
+  int wrong_ = 0, summed_ = 0;
 };
 
 }  // namespace perf

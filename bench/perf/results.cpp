@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "results.hpp"
 
+#include <algorithm>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,8 @@ nlohmann::ordered_json json(options const& o, int ranks, report const& r, counts
     return ordered_json{{"time_us", one.microseconds},
                         {"algbw", one.algbw},
                         {"busbw", one.busbw},
-                        {"wrong", one.wrong ? ordered_json(*one.wrong) : ordered_json(nullptr)}};
+                        {"wrong", one.wrong ? ordered_json(*one.wrong) : ordered_json(nullptr)},
+                        {"busiest_rank_bytes", one.carried ? ordered_json(*one.carried) : ordered_json(nullptr)}};
   };
   auto rows = ordered_json::array();
   for (row const& one : r.rows())
@@ -28,6 +30,7 @@ nlohmann::ordered_json json(options const& o, int ranks, report const& r, counts
                     {"count", one.count},
                     {"type", one.type},
                     {"redop", one.op},
+                    {"root", one.root},
                     {"out_of_place", values(one.out_of_place)},
                     {"in_place", values(one.in_place)}});
   std::time_t const now = std::time(nullptr);
@@ -53,10 +56,12 @@ nlohmann::ordered_json json(options const& o, int ranks, report const& r, counts
 // Out of place a curve for each type and operator; if there is but one, in place as well.
 std::vector<curve> curves(report const& r) {
   std::vector<curve> all;
-  for (row const& one : r.rows()) {  // those of one type and operator follow each other
-    std::string const name = one.type + (one.op == "none" ? "" : " " + one.op);
-    if (all.empty() || all.back().name != name) all.push_back({name, {}});
-    all.back().points.emplace_back(one.bytes, one.out_of_place.busbw);
+  for (row const& one : r.rows()) {
+    std::string const name =
+        one.type + (one.op == "none" ? "" : " " + one.op) + (one.root < 0 ? "" : ", by a collector");
+    auto its = std::find_if(all.begin(), all.end(), [&](curve const& c) { return c.name == name; });
+    if (its == all.end()) its = all.insert(its, {name, {}});
+    its->points.emplace_back(one.bytes, one.out_of_place.busbw);
   }
   if (all.size() == 1) {
     curve in_place{all[0].name + ", in place", {}};

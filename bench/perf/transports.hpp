@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstddef>
+#include <string>
 #include <tuple>
 #include <variant>
+#include <vector>
 
 #include "../../examples/07_own_transport.hpp"
 #include "ringlet/bootstrap/launch.hpp"
 #include "ringlet/communicator.hpp"
 #if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
 #include "ringlet/transport/fabric.hpp"
+#include "ringlet/transport/mixed.hpp"
 #endif
 #include "ringlet/transport/cuda_ipc.hpp"
 #include "ringlet/transport/in_process.hpp"
@@ -31,7 +35,21 @@ struct entry {
 };
 
 #if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
-inline constexpr std::tuple over_libfabric{entry<ringlet::fabric>{"fabric", ringlet::ranks_as::processes}};
+/// Which ranks share a host: as it is, or as if so many that follow each other did.
+struct real_or_made_up_hosts {
+  static inline int ranks_on_each = 0;  ///< 0: as it is
+  template <ringlet::meeting M>
+  std::vector<std::string> operator()(M& m, ringlet::time_point until) const {
+    auto names = ringlet::same_host{}(m, until);
+    for (std::size_t rank = 0; rank < names.size() && ranks_on_each > 0; ++rank)
+      names[rank] += "/" + std::to_string(rank / static_cast<std::size_t>(ranks_on_each));
+    return names;
+  }
+};
+inline constexpr std::tuple over_libfabric{
+    entry<ringlet::fabric>{"fabric", ringlet::ranks_as::processes},
+    entry<ringlet::mixed<ringlet::shared_memory, ringlet::fabric, real_or_made_up_hosts>>{
+        "mixed", ringlet::ranks_as::processes}};
 #else
 inline constexpr std::tuple over_libfabric{};
 #endif

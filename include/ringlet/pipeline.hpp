@@ -130,11 +130,17 @@ class pipeline_timeline {
     return all;
   }
 
+  /// For a page: a whole SVG file with neither scripts nor fonts of its own. A row a stage, a box a unit: a microbatch's
+  /// way forward, its way back, or time in which the stage waits. Brackets beneath count the units at both ends in which
+  /// the last stage waits.
+  std::string svg() const;
+
  private:
   struct entry {
     unit_of_work what;
     int at;
   };
+  struct canvas;
 
   constexpr pipeline_timeline(int stages, int microbatches)
       : microbatches_(microbatches),
@@ -180,6 +186,81 @@ class pipeline_timeline {
 template <pipeline_order O>
 constexpr bool proved_pipeline(int stages, int microbatches) {
   return pipeline_timeline::of<O>(stages, microbatches).complete();
+}
+
+// Where things stand, in pixels, and the pieces of the picture.
+struct pipeline_timeline::canvas {
+  static constexpr int left = 84, top = 84, unit = 40, row = 42, box = 36;
+  std::string out;
+
+  static int x(int at) { return left + at * unit; }
+  static int y(int stage) { return top + stage * row; }
+  static std::string put(char const* name, int value) {
+    return std::string(" ") + name + "=\"" + std::to_string(value) + "\"";
+  }
+  void words(int x, int y, char const* style, std::string const& w) {
+    out += "<text" + put("x", x) + put("y", y) + " class=\"" + style + "\">" + w + "</text>\n";
+  }
+  void rectangle(int x, int y, int width, int height, char const* style) {
+    out += "<rect" + put("x", x) + put("y", y) + put("width", width) + put("height", height) + " class=\"" + style +
+           "\"/>\n";
+  }
+  void bracket(int from, int to, int y) {
+    if (from == to) return;
+    out += "<path class=\"ends\" d=\"M" + std::to_string(x(from) + 2) + " " + std::to_string(y) + "v6h" +
+           std::to_string((to - from) * unit - 6) + "v-6\"/>\n";
+    words((x(from) + x(to)) / 2, y + 22, "count", std::to_string(to - from) + " idle");
+  }
+};
+
+inline std::string pipeline_timeline::svg() const {
+  canvas c;
+  int const foot = canvas::y(stages()) + 4, width = canvas::x(length() < 12 ? 12 : length()) + 40, height = foot + 76;
+  c.out = "<svg xmlns=\"http://www.w3.org/2000/svg\"" + c.put("width", width) + c.put("height", height) +
+          " viewBox=\"0 0 " + std::to_string(width) + " " + std::to_string(height) + R"(">
+<style>
+text { font-family: system-ui, 'Helvetica Neue', Arial, sans-serif; font-size: 14px; fill: #1f2937 }
+.title { font-size: 20px; font-weight: 600 }
+.count { text-anchor: middle }
+.stage { text-anchor: end }
+.note { fill: #4b5563 }
+.ends { fill: none; stroke: #6b7280 }
+.forward { fill: #9fd3f5 }
+.backward { fill: #8fd6bd }
+.idle { fill: #eceef1 }
+</style>
+)";
+  c.out += "<rect" + c.put("width", width) + c.put("height", height) + " rx=\"10\" fill=\"#fcfcfd\"/>\n";
+  c.words(canvas::left, 36, "title",
+          "Stages p = " + std::to_string(stages()) + ", microbatches m = " + std::to_string(microbatches_));
+  c.words(canvas::left, 60, "note",
+          complete() ? "units: " + std::to_string(length()) +
+                           ", idle: " + std::to_string(static_cast<int>(100 * idle_fraction() + 0.5)) + " % of the time"
+                     : "it locks: no stage can go on");
+  for (int stage = 0; stage < stages(); ++stage) {
+    int const y = canvas::y(stage);
+    c.words(canvas::left - 12, y + 23, "stage", "stage " + std::to_string(stage));
+    auto const unit = [&](int at, char const* style) {
+      c.rectangle(canvas::x(at), y, canvas::unit - 2, canvas::box, style);
+    };
+    int at = 0;
+    for (entry const& e : of(stage)) {
+      for (; at < e.at; ++at) unit(at, "idle");
+      unit(at, e.what.way == unit_of_work::direction::forward ? "forward" : "backward");
+      c.words(canvas::x(at++) + canvas::unit / 2 - 1, y + 23, "count", std::to_string(e.what.microbatch));
+    }
+    for (; at < length(); ++at) unit(at, "idle");
+  }
+  if (complete()) {
+    c.bracket(0, idle_before(stages() - 1), foot);
+    c.bracket(length() - idle_after(stages() - 1), length(), foot);
+  }
+  int x = canvas::left;
+  for (char const* what : {"forward", "backward", "idle"}) {
+    c.rectangle(x, foot + 42, 14, 14, what);
+    c.words(x + 22, foot + 54, "note", what), x += 110;
+  }
+  return c.out + "</svg>\n";
 }
 
 }  // namespace ringlet

@@ -83,6 +83,8 @@
 // All-reduce over two transports, one inside hosts and one between them; which ranks share a host:
 //   ringlet/hierarchical.hpp
 //   ringlet/bootstrap/same_host.hpp
+// One ring over two transports, link by link:
+//   ringlet/transport/mixed.hpp
 // What runs on devices, and as if on one; the collectives as kernels; their launches (for nvcc):
 //   ringlet/kernel.hpp
 //   ringlet/emulated_kernel.hpp

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""test.py RINGLET-PERF TRANSPORT [ARGUMENT...]: a collector beside the ring, over that transport: at each size a row of
+each, right to the bit, and what the busiest rank carries is what the derivation says."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+program, transport, *arguments = sys.argv[1:]
+RANKS, SIZES = 3, [3 << 10, 12 << 10, 48 << 10, 192 << 10]  # of float, cut into equal chunks
+faults = []
+
+
+def check(holds, words):
+    if not holds:
+        faults.append(words)
+
+
+def perf(*more):
+    return subprocess.run([program, *more, "--transport", transport, "--ranks", str(RANKS), *arguments],
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    file, picture = pathlib.Path(folder) / "results.json", pathlib.Path(folder) / "plot.svg"
+    done = perf("all_reduce", "--beside", "collector", "-b", str(SIZES[0]), "-e", str(SIZES[-1]), "-f", "4", "-n", "3",
+                "-w", "1", "-c", "2", "--json", str(file), "--svg", str(picture))
+    print(done.stdout, done.stderr, sep="\n")
+    if done.returncode != 0:
+        sys.exit(f"it ended with {done.returncode}")
+    rows, drawn = json.loads(file.read_text(encoding="utf-8"))["rows"], picture.read_text(encoding="utf-8")
+
+check([(row["size"], row["root"]) for row in rows] == [(size, root) for size in SIZES for root in (-1, 0)],
+      "not two rows for each size")
+printed = [line.split() for line in done.stdout.splitlines() if line and not line.startswith("#")]
+check([(int(row[0]), int(row[4])) for row in printed] == [(row["size"], row["root"]) for row in rows],
+      "the table has other rows than the file")
+check("Rows with root 0: the same by a collector" in done.stdout, "the table does not say what root 0 is")
+check("float sum, by a collector" in drawn, "the plot has no curve for the collector")
+for row in rows:
+    for place in ("out_of_place", "in_place"):
+        its = row[place]
+        check(its["wrong"] == 0, f"{row['size']} B, root {row['root']}, {place}: {its['wrong']} wrong elements")
+        # Rank 0 takes n-1 buffers in and gives n-1 out; in a ring each takes and gives 2(n-1)/n.
+        buffers = its["busiest_rank_bytes"] / row["size"]
+        right = 2 * (RANKS - 1) if row["root"] == 0 else 4 * (RANKS - 1) / RANKS
+        check(buffers == right, f"{row['size']} B, root {row['root']}, {place}: {buffers} buffers, expected {right}")
+
+if transport == "mixed":
+    check("# Links: 1 inside hosts, 2 between" in done.stdout, "the table does not say which links there are")
+for wrong in (["all_gather"], ["all_reduce", "-d", "double"], ["all_reduce", "-o", "max"]):
+    refused = perf(*wrong, "--beside", "collector")
+    check(refused.returncode == 2 and "collector" in refused.stderr, f"{' '.join(wrong)}: not refused: {refused.stderr}")
+
+print("\n".join(faults))
+sys.exit(bool(faults))
