@@ -117,7 +117,8 @@ struct given {
 
 // Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
 // @param share elements of the longest chunk that one lane carries
-constexpr pipelining slices_of(std::size_t share, std::size_t wire_bytes, std::size_t slots, std::size_t slot_bytes) {
+[[gnu::noinline]] constexpr pipelining slices_of(std::size_t share, std::size_t wire_bytes, std::size_t slots,
+                                                 std::size_t slot_bytes) {
   std::size_t const depth = slots > 3 ? slots / 2 : 1, part = (share + depth - 1) / depth;
   std::size_t const widest = slot_bytes / wire_bytes, least = (slot_bytes < 4096 ? slot_bytes : 4096) / wire_bytes;
   return {part > widest ? widest : part > least ? part : least > 1 ? least : 1, depth};
@@ -224,12 +225,7 @@ class collective_operation : detail::started {
   /// Waits until it is finished.
   /// @throws error(errc::peer_lost, timed_out, mismatch, aborted) in the words of the rank that noticed first
   void wait() {
-    unsigned spent = 0;
-    for (int left = state == status::pending ? session_->pauses() : 0; progress() == status::pending;)
-      if (left-- > 0)
-        session_->pause();
-      else
-        session_->linger(spent++);
+    if (state == status::pending) session_->wait_for(*this);
     if (state == status::ready) return;
     detail::raise(why_, step_, lane_);
   }

@@ -16,7 +16,7 @@ namespace detail {
 RINGLET_ANY_EXEC
 template <worker Worker, class Arithmetic>
 RINGLET_HD constexpr void combine_as(Worker w, operands<Arithmetic> at, std::size_t n, Arithmetic const& how, bool last,
-                                     bool far) {
+                                     bool far, bool wire_far) {
   constexpr bool as_is = std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element>;
   if constexpr (as_is) {
     bool const only_own = at.got == nullptr && !Arithmetic::lifts && !(Arithmetic::finishes && last);
@@ -27,7 +27,7 @@ RINGLET_HD constexpr void combine_as(Worker w, operands<Arithmetic> at, std::siz
     }
   }
   if constexpr (!(as_is && Arithmetic::keeps))
-    if (at.wire != nullptr || at.result != nullptr) fold(w, at, n, how, last, far);
+    if (at.wire != nullptr || at.result != nullptr) fold(w, at, n, how, last, far, wire_far);
 }
 
 // On the host, one function for all who call it: what it does is worth a call. The pointers come in registers: as a
@@ -35,8 +35,8 @@ RINGLET_HD constexpr void combine_as(Worker w, operands<Arithmetic> at, std::siz
 template <class Arithmetic>
 [[gnu::noinline]] void combine_here(typename Arithmetic::wire* wire, typename Arithmetic::element* result,
                                     typename Arithmetic::wire const* got, typename Arithmetic::element const* own,
-                                    std::size_t n, Arithmetic const& how, bool last, bool far) {
-  combine_as(this_thread{}, operands<Arithmetic>{wire, result, got, own}, n, how, last, far);
+                                    std::size_t n, Arithmetic const& how, bool last, bool far, bool wire_far) {
+  combine_as(this_thread{}, operands<Arithmetic>{wire, result, got, own}, n, how, last, far, wire_far);
 }
 
 }  // namespace detail
@@ -57,17 +57,20 @@ template <class Arithmetic>
 /// @param n how many elements each given pointer has
 /// @param last whether `own` is the last contribution
 /// @param far whether `result` is part of a buffer larger than the caches: then it is stored past them (on the host)
+/// @param wire_far with `far`: whether `wire` is, too, and no slot that the next rank reads at once
 RINGLET_ANY_EXEC
 template <worker Worker, class Arithmetic>
 RINGLET_HD constexpr void combine(Worker w, typename Arithmetic::wire* wire, typename Arithmetic::element* result,
                                   typename Arithmetic::wire const* got, typename Arithmetic::element const* own,
-                                  std::size_t n, Arithmetic const& how, bool last, bool far = false) {
+                                  std::size_t n, Arithmetic const& how, bool last, bool far = false,
+                                  bool wire_far = false) {
   if (n == 0) return;
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
-    if (!__builtin_is_constant_evaluated()) return detail::combine_here(wire, result, got, own, n, how, last, far);
+    if (!__builtin_is_constant_evaluated())
+      return detail::combine_here(wire, result, got, own, n, how, last, far, wire_far);
 #endif
-  detail::combine_as(w, detail::operands<Arithmetic>{wire, result, got, own}, n, how, last, far);
+  detail::combine_as(w, detail::operands<Arithmetic>{wire, result, got, own}, n, how, last, far, wire_far);
 }
 
 }  // namespace ringlet

@@ -17,6 +17,7 @@
 #include "ringlet/call.hpp"
 #include "ringlet/clock.hpp"
 #include "ringlet/counters.hpp"
+#include "ringlet/detail/started.hpp"
 #include "ringlet/element.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/schedule.hpp"
@@ -47,7 +48,10 @@ class allocation;  // see allocate.hpp
 namespace detail {
 template <class X>
 class session;
+[[noreturn, gnu::cold]] inline void raise_moved_from() {
+  throw error(errc::not_connected, "this communicator was moved from; use the one it was moved to");
 }
+}  // namespace detail
 
 /// Ranks that are connected in a ring, and the order of what they do together.
 ///
@@ -114,8 +118,7 @@ class communicator {
   /// What operations hold on to. Not for users.
   /// @throws error(errc::not_connected) when the communicator was moved from
   detail::session<X>& session() const {
-    if (session_ == nullptr)
-      throw error(errc::not_connected, "this communicator was moved from; use the one it was moved to");
+    if (session_ == nullptr) detail::raise_moved_from();
     return *session_;
   }
 
@@ -124,48 +127,6 @@ class communicator {
 };
 
 namespace detail {
-
-// The end of a time from now on, which may be as long as one likes.
-inline time_point deadline_after(std::chrono::milliseconds time) {
-  constexpr std::chrono::milliseconds century = std::chrono::hours(24 * 365 * 100);
-  return std::chrono::steady_clock::now() + (time < century ? time : century);
-}
-
-// An operation that has been started, as its communicator sees it. A pointer to a function, not a virtual one: the
-// operation that a caller polls is polled directly, and only those before it through the pointer.
-struct started {
-  started* next = nullptr;
-  status state = status::pending;
-  std::uint64_t sequence = 0;
-  std::uint64_t moves = 0;  // changes when it has come further
-  status (*run)(started&) noexcept = nullptr;
-};
-
-// How long a wait has lasted. What counts is time spent waiting: a longer gap between two polls is the caller's, not a
-// wait.
-class patience {
- public:
-  // Called at each poll in vain: whether it is time to look at the peers.
-  // @param moved whether what is waited for got on
-  bool is_up(bool moved) noexcept {
-    auto const now = std::chrono::steady_clock::now();
-    waited_ += now - last_ < away ? now - last_ : away;
-    last_ = now;
-    if (moved) waited_ = {}, looked_ = now;
-    if (now - looked_ <= look_after) return false;
-    looked_ = now;
-    return true;
-  }
-  bool over(std::chrono::milliseconds timeout) const {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(waited_) > timeout;
-  }
-
- private:
-  static constexpr std::chrono::milliseconds look_after{20};
-  static constexpr std::chrono::milliseconds away{100};
-  std::chrono::steady_clock::time_point last_, looked_;
-  std::chrono::steady_clock::duration waited_{};
-};
 
 // A communicator, at an address that stays. Knows nothing of elements.
 template <class X>
@@ -270,6 +231,18 @@ class session {
   // The same where peers are mapped, and what they called can be looked up.
   [[gnu::noinline]] void disagree(call const& mine, int peer) noexcept { disagree(mine, peer, wires.called(peer)); }
 
+  // Runs it to its end.
+  [[gnu::noinline]] void wait_for(started& op) {
+    unsigned spent = 0;
+    for (int left = pauses();;) {
+      if (reach(op)) op.run(op);
+      if (op.state != status::pending) return;
+      if (left-- > 0)
+        pause();
+      else
+        linger(spent++);
+    }
+  }
   // One poll in vain: now and then it looks at the clock and at the peers. Finds the fault that ends the wait, if any.
   void in_vain() noexcept {
     if (messages != nullptr) run_messages();  // peers may wait for them, or they come no further

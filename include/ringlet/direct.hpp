@@ -214,28 +214,30 @@ class direct_operation {
   }
 
   // Between two exchanges: I compute my part of the round, a block at a time, and hand each block out while the cache
-  // has it, or put it on my stage, for those to collect whose output I cannot reach. A block of a large result is made
-  // aside, and stored past the caches in every output, mine too. False when a fault ended it before.
+  // has it, or put it on my stage, for those to collect whose output I cannot reach. False when a fault ended it before.
   constexpr bool pass() {
     if (!peers_->enter()) return false;
     int const me = peers_->rank();
     bool whole = true;
-    constexpr std::size_t block = detail::elements_in<element>(8192);
-    detail::scratch<element, block> aside;
+    element* const twin = twin_output();
+    std::size_t const block = detail::elements_in<element>(twin != nullptr ? std::size_t{1} << 19 : 8192);
     for (std::size_t i = 0; whole && i < in_round(me); i += block) {
       std::size_t const n = in_round(me) - i < block ? in_round(me) - i : block;
       std::size_t const first = begin() + i, home = offset(me) + first;
+      element const* made = at_.output + home;
       if constexpr (What == collective::reduce_scatter) {
         reduce(me, first, n, at_.output + first, far());
-      } else {
-        bool const streams = far() && !in_place();
-        element* const made = streams ? aside.data() : at_.output + home;
-        if constexpr (What == collective::all_gather)
-          land(at_.input + first, made, n);
-        else
-          reduce(me, first, n, made, false);
-        if (streams) copy(at_.output + home, made, n, true);
-        for (int k = 1; k < peers_->size(); ++k) {  // not all to rank 0 first
+      } else if constexpr (What == collective::all_gather) {
+        land(at_.input + first, at_.output + home, n, plain && far());
+        if constexpr (plain) made = at_.input + first;
+      } else if (twin == nullptr) {
+        reduce(me, first, n, at_.output + home, false);
+      } else if constexpr (plain) {
+        combine(this_thread{}, twin + home, at_.output + home, contribution(1 - me, me, first), at_.input + home, n,
+                how_, true, true, true);
+      }
+      if constexpr (What != collective::reduce_scatter) {
+        for (int k = twin != nullptr ? 2 : 1; k < peers_->size(); ++k) {  // not all to rank 0 first
           int const peer = (me + k) % peers_->size();
           position const where = shown(peer)[output];
           if (where.window != position::on_stage)
@@ -247,6 +249,13 @@ class direct_operation {
     }
     peers_->leave();
     return whole;
+  }
+  // Of two ranks, the other's output, when the pass that makes a value is to store it in both, past the caches.
+  constexpr element* twin_output() const {
+    if constexpr (What == collective::all_reduce && plain)
+      if (peers_->size() == 2 && route_ == route::direct && far() && !in_place())
+        return peers_->template at<element>(1 - peers_->rank(), shown(1 - peers_->rank())[output]);
+    return nullptr;
   }
 
   // The others' results of a round, from their stages.
@@ -279,9 +288,9 @@ class direct_operation {
                 how_, k == size, far);
     }
   }
-  constexpr void land(element const* from, element* to, std::size_t n) const {
+  constexpr void land(element const* from, element* to, std::size_t n, bool far = false) const {
     combine(this_thread{}, static_cast<typename Arithmetic::wire*>(nullptr), to,
-            static_cast<typename Arithmetic::wire const*>(nullptr), from, n, how_, true);
+            static_cast<typename Arithmetic::wire const*>(nullptr), from, n, how_, true, far);
   }
   // What a rank has shown of its memory.
   [[gnu::noinline]] constexpr position const* shown(int peer) const {
@@ -315,7 +324,8 @@ class direct_operation {
   constexpr std::size_t in_round(int chunk) const { return in_round(chunk, round_); }
   // Then what is written has just been read, and stands in the cache.
   constexpr bool in_place() const { return What == collective::all_reduce && at_.input == at_.output; }
-  constexpr bool far() const { return at_.chunks.count * sizeof(element) >= larger_than_caches; }
+  // Input and output together.
+  constexpr bool far() const { return 2 * at_.chunks.count * sizeof(element) >= larger_than_caches; }
 
   [[gnu::noinline]] constexpr std::size_t offset(int chunk) const {
     return at_.chunks.offset(static_cast<std::size_t>(chunk));

@@ -16,6 +16,7 @@
 #include "../over_both.hpp"
 #include "ringlet/all_gather.hpp"
 #include "ringlet/all_reduce.hpp"
+#include "ringlet/allocate.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/reduce_scatter.hpp"
 #include "ringlet/split.hpp"
@@ -264,6 +265,44 @@ OVER_BOTH("an exception in one rank ends what the others wait for") {
             expect(comm.rank() == 1, e.what());
           }
         }) == 0);
+}
+
+// Buffers of such size are stored past the caches, in pieces, and where there are two ranks, in both outputs at once.
+OVER_BOTH("buffers larger than the caches, wherever they begin") {
+  for (int size : {2, 3})
+    CHECK(on<Ranks>(size, [](auto& comm) {
+            std::size_t const count = ringlet::larger_than_caches / sizeof(int) + 5,
+                              me = static_cast<std::size_t>(comm.rank());
+            auto const chunks = comm.chunks(count);
+            auto const in = comm.template allocate<int>(count), out = comm.template allocate<int>(count + 32);
+            auto const wrong = [&](auto const& values, auto value) {
+              std::size_t n = 0;
+              for (std::size_t i = 0; i < values.size(); ++i) n += values[i] != value(i);
+              return n;
+            };
+            auto const given = [](int rank, std::size_t i) { return static_cast<int>(i) * (rank + 1); };
+            auto const sum = [&](std::size_t i) { return given(comm.size() * (comm.size() + 1) / 2 - 1, i); };
+            for (std::size_t shift :
+                 {me, 16 + 0 * me}) {  // at another place in a cache line on each rank, and at the same
+              for (std::size_t i = 0; i < count; ++i) in[i] = given(comm.rank(), i);
+              auto const all = std::span(out).subspan(shift, count), chunk = all.subspan(0, chunks.length(me));
+              ringlet::all_reduce(comm, in, all);
+              expect(wrong(all, sum) == 0, "all_reduce");
+              ringlet::reduce_scatter(comm, in, chunk);
+              expect(wrong(chunk, [&](std::size_t i) { return sum(chunks.offset(me) + i); }) == 0, "reduce_scatter");
+              ringlet::barrier(comm);
+              ringlet::all_gather(comm, std::span(in).subspan(chunks.offset(me), chunks.length(me)), all);
+              expect(wrong(all,
+                           [&](std::size_t i) {
+                             int rank = 0;
+                             while (chunks.offset(static_cast<std::size_t>(rank) + 1) <= i) ++rank;
+                             return given(rank, i);
+                           }) == 0,
+                     "all_gather");
+              ringlet::all_reduce(comm, in);
+              expect(wrong(std::span(in), sum) == 0, "all_reduce in place");
+            }
+          }) == 0);
 }
 
 // One thread is both ranks, so that it is this order: rank 1 has ended the first operation and shown its input to the next

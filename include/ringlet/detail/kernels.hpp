@@ -145,7 +145,7 @@ template <std::size_t Bytes>
 // One block. All is read before anything is written: exact aliasing does no harm.
 template <class Arithmetic>
 [[gnu::always_inline]] inline void fold_block(operands<Arithmetic> const& at, Arithmetic const& how, bool last,
-                                              bool streams) {
+                                              bool streams, bool wire_streams) {
   using W = typename Arithmetic::wire;
   using T = typename Arithmetic::element;
   using A = typename Arithmetic::accumulator;
@@ -170,7 +170,13 @@ template <class Arithmetic>
       for (std::size_t i = 0; i < N; ++i) v.at[i] = how.finish(v.at[i]);
     convert<N>(out.at, v.at);
   }
-  if (at.wire != nullptr) convert<N>(at.wire, out.at);
+#if RINGLET_X86
+  if (wire_streams)
+    stream_block<N>(at.wire, out.at);
+  else
+#endif
+      if (at.wire != nullptr)
+    convert<N>(at.wire, out.at);
   if (at.result == nullptr) return;
 #if RINGLET_X86
   if (streams) return stream_block<N>(at.result, out.at);
@@ -181,9 +187,9 @@ template <class Arithmetic>
 // All whole blocks from `begin` on. Returns where they end.
 template <class Arithmetic>
 RINGLET_AVX2 std::size_t fold_blocks(operands<Arithmetic> const& at, std::size_t begin, std::size_t end,
-                                     Arithmetic const& how, bool last, bool streams) {
+                                     Arithmetic const& how, bool last, bool streams, bool wire_streams) {
   constexpr std::size_t N = block_size<Arithmetic>;
-  for (; end - begin >= N; begin += N) fold_block(at.from(begin), how, last, streams);
+  for (; end - begin >= N; begin += N) fold_block(at.from(begin), how, last, streams, wire_streams);
   return begin;
 }
 
@@ -200,7 +206,7 @@ inline constexpr bool adds_in_registers =
 // The sums of all whole lines from element `i` on, where `got` and `own` are given. Returns where they end.
 template <class Arithmetic>
 RINGLET_AVX2 std::size_t add_lines(operands<Arithmetic> const at, std::size_t i, std::size_t end,
-                                   [[maybe_unused]] Arithmetic const& how, bool last, bool streams) {
+                                   [[maybe_unused]] Arithmetic const& how, bool last, bool streams, bool wire_streams) {
   using T = typename Arithmetic::element;
   using A = typename Arithmetic::accumulator;
   constexpr std::size_t line = 64 / sizeof(T), half = line / 2;
@@ -214,7 +220,10 @@ RINGLET_AVX2 std::size_t add_lines(operands<Arithmetic> const at, std::size_t i,
         b.divide(static_cast<A>(how.size()));
       }
     vector_bytes const first = a.bytes(), second = b.bytes();
-    if (at.wire != nullptr) {
+    if (wire_streams) {
+      stream(at.wire + i, first);
+      stream(at.wire + i + half, second);
+    } else if (at.wire != nullptr) {
       put(at.wire + i, first);
       put(at.wire + i + half, second);
     }
@@ -247,13 +256,19 @@ RINGLET_AVX2 inline void stream_bytes(std::byte* to, std::byte const* from, std:
 #endif
 
 // From this many bytes on, a result that is not in place goes past the caches: it is larger than a core's own, and to
-// fetch lines only to overwrite them is a third of the traffic. Never `wire`, which the neighbour reads at once.
+// fetch lines only to overwrite them is a third of the traffic.
 inline constexpr std::size_t streamed_bytes = std::size_t{4} << 20;
 inline constexpr bool can_stream = RINGLET_X86 && !RINGLET_SANITIZED;
 
+template <class Arithmetic>
+[[gnu::noinline]] void combine_here(typename Arithmetic::wire* wire, typename Arithmetic::element* result,
+                                    typename Arithmetic::wire const* got, typename Arithmetic::element const* own,
+                                    std::size_t n, Arithmetic const& how, bool last, bool far, bool wire_far);
+
 // All elements, by this thread: those before a cache line where it matters, by vectors what they can do, the rest.
 template <class Arithmetic>
-void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last, bool far) {
+void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how, bool last, bool far,
+               bool wire_far) {
   std::size_t done = 0;
   if constexpr (in_blocks<Arithmetic>)
     if (use_vectors && n >= block_size<Arithmetic>) {
@@ -261,11 +276,14 @@ void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& 
       std::size_t const to_line = (0 - reinterpret_cast<std::uintptr_t>(at.result)) % 64;
       bool const streams = can_stream && at.result != nullptr && at.result != at.own &&
                            (far || n * size >= streamed_bytes) && to_line % size == 0 && to_line / size < n;
-      if (streams) fold_each(at, 0, 1, done = to_line / size, how, last);
+      bool const wire_streams =
+          streams && wire_far && std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element> &&
+          (reinterpret_cast<std::uintptr_t>(at.wire) - reinterpret_cast<std::uintptr_t>(at.result)) % 64 == 0;
+      if (streams) combine_here(at.wire, at.result, at.got, at.own, done = to_line / size, how, last, false, false);
       if constexpr (!adds_in_registers<Arithmetic>)
-        done = fold_blocks(at, done, n, how, last, streams);
+        done = fold_blocks(at, done, n, how, last, streams, wire_streams);
       else if (at.got != nullptr && at.own != nullptr)
-        done = add_lines(at, done, n, how, last, streams);
+        done = add_lines(at, done, n, how, last, streams, wire_streams);
 #if RINGLET_X86
       if (streams) __builtin_ia32_sfence();
 #endif
@@ -276,10 +294,10 @@ void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& 
 RINGLET_ANY_EXEC
 template <worker Worker, class Arithmetic>
 RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how,
-                               bool last, bool far) {
+                               bool last, bool far, bool wire_far) {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
-    if (!__builtin_is_constant_evaluated()) return fold_here(at, n, how, last, far);
+    if (!__builtin_is_constant_evaluated()) return fold_here(at, n, how, last, far, wire_far);
 #endif
   fold_each(at, w.rank(), w.size(), n, how, last);
 }
