@@ -9,6 +9,9 @@
 //     tensor    attention and MLP are cut; partial sums are added up, once forward and once backward in each
 //
 // With all degrees 1 it is one process alone.
+//
+// It cannot lock: all ranks do the same in the order of the pipeline, so each waits only for ranks that are further back;
+// and messages between stages fit the queue between two ranks, so that nobody waits to send.
 
 #include <algorithm>
 #include <cstddef>

@@ -281,7 +281,7 @@ class head : public layer {
 };
 
 // Layers 0 to 2 blocks + 1: embedding, attention and MLP by turns, head.
-inline int layers_of(shape const& s) { return 2 * s.blocks + 2; }
+constexpr int layers_of(shape const& s) { return 2 * s.blocks + 2; }
 inline std::unique_ptr<layer> make_layer(shape const& s, int number) {
   if (number == 0) return std::make_unique<embedding>(s);
   if (number == layers_of(s) - 1) return std::make_unique<head>(s);
