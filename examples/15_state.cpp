@@ -2,6 +2,7 @@
 // A model that no rank holds whole (Rajbhandari et al., "ZeRO", 2019). A layer's weights are gathered while the layer
 // before it computes, its gradient is reduced and scattered while the next one does, and the optimizer's state, here a
 // momentum, is never anywhere but in chunks. Ranks learn from different data, and the weights become those of one process.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -28,7 +29,7 @@ void backward(std::span<float> gradient, float x, int rank) {
 }
 void learn(std::span<float> weights, std::span<float const> gradients, std::span<float> momentum) {
   for (std::size_t e = 0; e < weights.size(); ++e)
-    momentum[e] = 0.9F * momentum[e] + gradients[e], weights[e] -= 0.01F * momentum[e];
+    momentum[e] = 0.9F * momentum[e] + gradients[e], weights[e] -= momentum[e];
 }
 
 // All layers' weights, side by side, as one process learns them.
