@@ -83,12 +83,11 @@ int main() {
       std::size_t e = at + model.chunks(i).offset(static_cast<std::size_t>(who.rank));
       for (float w : model.chunk(i)) worst = std::max(worst, std::abs(w - expected[e++])), ++own;
     }
-    std::size_t const whole = expected.size() * sizeof(float), largest = 50'000 * sizeof(float);
     bool const shared_out = own <= expected.size() / ranks + layers && momentum.size() == own &&
-                            model.bytes() <= 2 * (own + layers) * sizeof(float) + 4 * largest;
+                            model.bytes() <= (2 * (own + layers) + 4 * 50'000) * sizeof(float);
     if (who.rank == 0)
-      std::printf("model %zu bytes; a rank keeps %zu of weights and as much of momentum, sends %zu a step\n", whole,
-                  own * sizeof(float), static_cast<std::size_t>(comm.counters().sent) / steps);
+      std::printf("of %zu weights a rank keeps %zu, and as much momentum; it sends %zu bytes a step\n", expected.size(),
+                  own, static_cast<std::size_t>(comm.counters().sent) / steps);
     return worst < 1e-5F && shared_out ? 0 : 1;
   });
 }

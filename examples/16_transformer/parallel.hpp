@@ -80,10 +80,13 @@ class trainer {
     for (int k = 0; k < 2 * passages; ++k) {
       auto const [way, i] = order[k];
       flight& f = flights_[static_cast<std::size_t>(i)];
-      if (way == forward)
-        begin(f, number * batch_ + (data_.rank() * state_.size() + state_.rank()) * passages + i), forward_pass(f);
-      else
-        backward_pass(f), loss += f.text.loss;
+      if (way == forward) {
+        begin(f, number * batch_ + (data_.rank() * state_.size() + state_.rank()) * passages + i);
+        forward_pass(f);
+      } else {
+        backward_pass(f);
+        loss += f.text.loss;
+      }
     }
     model_.wait();
     for (auto& message : sent_) message.wait();
@@ -117,7 +120,6 @@ class trainer {
     return all;
   }
   std::size_t optimizer_bytes() const { return optimizer_.bytes(); }
-  auto& data() { return data_; }
 
  private:
   // A passage on its way through this stage.
