@@ -74,6 +74,8 @@
 // Gradients in buckets, exchanged while the backward pass computes; a thread that does the polling:
 //   ringlet/bucketer.hpp
 //   ringlet/progress_thread.hpp
+// A model that no rank holds whole: weights gathered for use, gradients scattered:
+//   ringlet/sharded.hpp
 // Chunks of all ranks to one, and back, by messages:
 //   ringlet/gather_scatter.hpp
 // Ranks that torchrun, Open MPI, MPICH or Slurm have started (needs Asio):
