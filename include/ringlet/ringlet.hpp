@@ -21,6 +21,7 @@
 #include "ringlet/call.hpp"
 #include "ringlet/link.hpp"
 #include "ringlet/mapped_peers.hpp"
+#include "ringlet/chords.hpp"
 #include "ringlet/store.hpp"
 #include "ringlet/transport.hpp"
 
@@ -29,6 +30,7 @@
 #include "ringlet/operation.hpp"
 #include "ringlet/direct.hpp"
 #include "ringlet/rooted.hpp"
+#include "ringlet/chord_operation.hpp"
 #include "ringlet/prove.hpp"
 
 // Transports: memory and notice. They name no operation.

@@ -36,6 +36,8 @@ struct fabric_shape {
   std::size_t slots = 4;                            ///< slices that a queue holds, 2 to 64
   std::size_t slot_bytes = std::size_t{512} << 10;  ///< capacity of a slot, a multiple of 128
   std::size_t lanes = 1;                            ///< parallel rings, 1 to 16
+  /// The largest input of a rank, in bytes, that goes by chords; at most what makes messages as large as a slot. 0: none.
+  std::size_t chord_bytes = 4096;
 
   /// Bytes before the slice in a slot, for what its sender called.
   static constexpr std::size_t header = interference;
