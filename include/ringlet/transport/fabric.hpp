@@ -121,16 +121,19 @@ class fabric {
     return -1;
   }
   void finish(std::uint64_t sequence) {
+    auto const end = std::chrono::steady_clock::now() + linger_;
+    auto const poll_while = [&](auto awaited) {
+      while (awaited() && !traffic_.over() && std::chrono::steady_clock::now() < end) traffic_.progress(nap), listen();
+    };
+    auto const ended = [this](int peer) { return peers_.ended(peer); };
+    auto const away = [this](int peer) { return peers_.left(peer) || peers_.ended(peer); };
+    // First the acknowledgements: a peer does not wait for those of a rank that has left, and if it went before they came,
+    // they would fail, and with them this rank's endpoint, with all that others still wait for.
+    poll_while([&] { return pairs_.wait(false, ended); });
     fabric_peers::letter l;
     l.what = fabric_peers::letter::kind::left, l.finished = sequence;
     peers_.tell_all(l);
-    auto const end = std::chrono::steady_clock::now() + linger_;
-    auto const away = [this](int peer) { return peers_.left(peer) || peers_.ended(peer); };
-    auto const awaited = [&] { return (!traffic_.acknowledged() && !away(traffic_.next.rank)) || pairs_.wait(away); };
-    while (awaited() && !traffic_.over() && std::chrono::steady_clock::now() < end) {
-      traffic_.progress(nap);
-      listen();
-    }
+    poll_while([&] { return (!traffic_.acknowledged() && !away(traffic_.next.rank)) || pairs_.wait(true, away); });
   }
   void tell(fault const& f) {
     note(f);

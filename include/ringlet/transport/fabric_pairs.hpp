@@ -265,13 +265,11 @@ class fabric_pairs {
   }
   std::size_t slot_bytes() const { return std::min(traffic_->shape.slot_bytes, std::size_t{256} << 10); }
 
-  /// Whether a peer that is still there has yet to take something.
+  /// Whether a peer that is still there has yet to take something: of what was sent to it, or of the acknowledgements.
   template <class Gone>
-  bool wait(Gone gone) const {
-    for (auto const& direction : links_)
-      for (auto const& l : direction)
-        if (!l->acknowledged() && !gone(l->peer())) return true;
-    return false;
+  bool wait(bool of_sent, Gone gone) const {
+    return std::any_of(links_[of_sent].begin(), links_[of_sent].end(),
+                       [&](auto const& l) { return !l->acknowledged() && !gone(l->peer()); });
   }
 
  private:
