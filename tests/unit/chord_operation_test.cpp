@@ -256,6 +256,21 @@ TEST_CASE("ranks that call different things get an error that names both, whatev
     }
 }
 
+TEST_CASE("who only sends, round the ring, is named by the next rank") {
+  std::atomic<bool> noticed = false;
+  CHECK(on<threads<plain>>(
+            3,
+            [&](auto& comm) {
+              std::vector<float> x(4);
+              if (comm.rank() == 0) return void(error_of([&] { ringlet::broadcast(comm, x, 0); }));
+              while (comm.rank() == 2 && !noticed) std::this_thread::sleep_for(1ms);  // rank 0 hears nothing from it
+              auto const e = error_of([&] { ringlet::all_reduce(comm, x); });
+              noticed = true;
+              expect(e, errc::mismatch, "rank 0 called broadcast of 4 float32, from rank 0 (call 1)");
+            },
+            by_chords<plain>(4096)) == 0);
+}
+
 TEST_CASE("a rank that does not come lets the others wait until their deadline, and no longer") {
   auto options = by_chords<plain>(4096);
   options.timeout = 200ms;

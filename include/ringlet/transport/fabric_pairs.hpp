@@ -224,15 +224,13 @@ class fabric_pairs {
     at_.assign(addresses.size(), FI_ADDR_UNSPEC);
     addresses_ = std::move(addresses);
   }
-  /// Makes the chords, `count` of them. No slice is larger than a slot of a lane.
+  /// Makes the chords, `count` of them.
   void open_chords(int count) {
     int const size = peers_->size(), rank = peers_->rank();
-    std::size_t longest = 1;
-    for (int k = 0; k < count; ++k) longest = std::max(longest, share(k));
-    chord_bytes_ = std::min(traffic_->shape.chord_bytes, traffic_->shape.slot_bytes / longest);
+    chord_bytes_ = traffic_->shape.most_by_chords(size);
     chords_.reserve(static_cast<std::size_t>(count));
     for (int k = 0; k < count; ++k) {
-      std::size_t const bytes = (share(k) * chord_bytes_ + interference - 1) / interference * interference;
+      std::size_t const bytes = (chord_share(k, size) * chord_bytes_ + interference - 1) / interference * interference;
       auto const make = [&](int peer, bool to_send) -> fabric_pair_link& {
         links_[to_send].push_back(std::make_unique<fabric_pair_link>(*traffic_, rank, peer, address_of(peer), to_send,
                                                                      2, bytes, fabric_pair_link::use::chord));
@@ -273,7 +271,6 @@ class fabric_pairs {
   }
 
  private:
-  std::size_t share(int k) const { return chord_share(k, peers_->size()); }
   fi_addr_t address_of(int peer) {
     fi_addr_t& at = at_[static_cast<std::size_t>(peer)];
     if (at == FI_ADDR_UNSPEC) at = traffic_->endpoint->insert(addresses_[static_cast<std::size_t>(peer)]);
