@@ -71,7 +71,7 @@ int on(int n, F&& f, ringlet::connect_options<typename Ranks::transport> const& 
 }
 
 // Options for a transport whose settings have slots, so small that little input makes many rounds, and no stage: what does
-// not fit a board goes round the ring.
+// not fit a board, or a chord, goes round the ring.
 template <class X>
 ringlet::connect_options<X> with_slots(std::size_t slots, std::size_t slot_bytes, std::size_t lanes = 1) {
   ringlet::connect_options<X> options;
@@ -80,6 +80,7 @@ ringlet::connect_options<X> with_slots(std::size_t slots, std::size_t slot_bytes
   options.transport.lanes = lanes;
   if constexpr (requires { options.transport.board_bytes; })
     options.transport.board_bytes = 128;  // hardly anything in one shot
+  if constexpr (requires { options.transport.chord_bytes; }) options.transport.chord_bytes = 16;  // nor by chords
   if constexpr (requires { options.transport.stage_bytes; }) options.transport.stage_bytes = 0;
   return options;
 }

@@ -18,6 +18,7 @@
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/store.hpp"
+#include "ringlet/transport/fabric_wire.hpp"
 #include "ringlet/transport/shared_memory.hpp"
 #include "ringlet/tuning_file.hpp"
 
@@ -37,6 +38,13 @@ inline void explain(options const& o) {
     auto const route =
         mapped ? o.select.choose(input, bytes, in_reach, s.board_bytes, ringlet::stage_row(s.stage_bytes, o.ranks) != 0)
                : ringlet::route::ring;
+    ringlet::fabric_shape shape;
+    shape.slot_bytes = o.slot_bytes.value_or(shape.slot_bytes);
+    bool const has_root = o.collective == "broadcast" || o.collective == "reduce";
+    if (o.transport == "fabric" && o.ranks > 1 && !has_root && input <= shape.most_by_chords(o.ranks)) {
+      std::printf("  %12zu  %-8s  a rank's input, %zu B, is at most chord_bytes\n", bytes, "chords", input);
+      continue;
+    }
     std::string why;
     switch (route) {
       case ringlet::route::one_shot:

@@ -11,6 +11,8 @@
 #include <type_traits>
 
 #include "ringlet/call.hpp"
+#include "ringlet/chord_operation.hpp"
+#include "ringlet/chords.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/direct.hpp"
 #include "ringlet/element.hpp"
@@ -175,6 +177,7 @@ class collective_operation : detail::started {
   using link_type = std::remove_reference_t<decltype(std::declval<X&>().lane(0))>;
   using ring = ring_operation<ring_schedule<What, Size>, arith, link_type>;
   static constexpr bool mapped = mapped_peers<X, T>;
+  static constexpr bool has_chords = !mapped && chorded<X>;
   struct none {};
   // Lazily: of two operations one is ill-formed.
   template <collective C>
@@ -182,7 +185,16 @@ class collective_operation : detail::started {
   template <collective C>
     requires(rooted(C))
   struct among_mapped<C> : std::type_identity<rooted_operation<C, arith, X>> {};
-  using direct = typename std::conditional_t<mapped, among_mapped<What>, std::type_identity<none>>::type;
+  template <collective C>
+  struct by_chords : std::type_identity<chord_operation<C, arith, X>> {};
+  template <collective C>
+    requires(rooted(C))
+  struct by_chords<C> : std::type_identity<none> {};
+  // What comes before a ring, or instead of it.
+  using direct =
+      typename std::conditional_t<mapped, among_mapped<What>,
+                                  std::conditional_t<has_chords, by_chords<What>, std::type_identity<none>>>::type;
+  static constexpr bool on_chords = has_chords && !rooted(What);
   static_assert(What != collective::all_gather || arith::keeps,
                 "ringlet: an all-gather reduces nothing: give keep{} or travel_as<W>(keep{})");
   static_assert(What != collective::broadcast || arith::keeps,
@@ -198,7 +210,7 @@ class collective_operation : detail::started {
         at_{input, output, {whole_input(What) ? input_count : output_count, static_cast<std::size_t>(s.size)}},
         how_(op, s.size),
         call_(detail::prototype<What, T, Op>),
-        direct_(among_mapped_peers()) {
+        direct_(before_ring(called)) {
     detail::check({input, input_count, output, output_count, sizeof(T), alignof(T), sizeof(typename arith::wire), What},
                   at_.chunks, static_cast<std::size_t>(s.rank), s.wires.slot_bytes());
     if constexpr (requires { s.wires.refuse_on_device(input); })
@@ -209,7 +221,8 @@ class collective_operation : detail::started {
     call_.sequence = sequence;
     call_.count = at_.chunks.count;
     call_.what = called;
-    if constexpr (!mapped) make_ring(&call_);
+    if constexpr (!mapped)
+      if (!small()) make_ring(&call_);
   }
   collective_operation(collective_operation const&) = delete;
   /// One that is not finished is cancelled.
@@ -254,13 +267,24 @@ class collective_operation : detail::started {
     call_.reduction += static_cast<std::uint64_t>(root_) + 1;
   }
 
-  direct among_mapped_peers() {
+  direct before_ring([[maybe_unused]] collective called) {
     if constexpr (mapped && rooted(What))
       return direct(session_->wires, at_, how_, call_, session_->options.select, root_);
     else if constexpr (mapped)
       return direct(session_->wires, at_, how_, call_, session_->options.select);
-    else
+    else if constexpr (on_chords) {
+      auto at = at_;
+      if (called == collective::barrier) at.chunks = {0, at.chunks.parts};  // that all come is enough
+      return direct(session_->wires, session_->rank, at, how_, call_);
+    } else
       return {};
+  }
+  // Whether it goes by chords: a pure function of what all ranks know.
+  bool small() const {
+    if constexpr (on_chords)
+      return direct::possible && session_->wires.chords() != 0 &&
+             direct_.input_bytes() <= session_->wires.chord_bytes();
+    return false;
   }
 
   pipelining pipe() const {
@@ -283,6 +307,8 @@ class collective_operation : detail::started {
     session_->done(now);
     if (now == status::ready) return account(), state = now;
     for (std::size_t i = 0; i < rings_.count(); ++i) step_ = rings_.at(i)->step_reached(), lane_ = static_cast<int>(i);
+    if constexpr (on_chords)
+      if (rings_.count() == 0) step_ = direct_.step_reached();
     session_->reason(why_);  // kept here: the communicator may go first
     return state = now;
   }
@@ -290,6 +316,8 @@ class collective_operation : detail::started {
   void account() noexcept {
     for (std::size_t i = 0; i < rings_.count(); ++i)
       session_->book.went_round(rings_.at(i)->moved(), sizeof(typename arith::wire));
+    if constexpr (on_chords)
+      if (rings_.count() == 0) session_->book.went_round(direct_.moved(), sizeof(T));
     if constexpr (mapped)
       session_->account(What, direct_.route(), rooted(What) && session_->rank == root_, at_.chunks, sizeof(T));
   }
@@ -306,14 +334,33 @@ class collective_operation : detail::started {
         if (met != status::ready || direct_.route() != route::ring) return met;
         make_ring(nullptr);
       }
+    if constexpr (on_chords)
+      if (rings_.count() == 0) {
+        status const now = direct_.poll();
+        moves = direct_.moves();
+        if (now == status::failed && direct_.disagreeing() >= 0)
+          session_->disagree(call_, direct_.disagreeing(), direct_.disagreement());
+        return now == status::pending && gone_elsewhere(session_->wires.lane(0)) ? status::failed : now;
+      }
     status const now = rings_.poll();
     moves = rings_.moves();
     if constexpr (announcing_link<link_type>)
       for (std::size_t i = 0; now == status::failed && i < rings_.count(); ++i)
-        if (call const* theirs = rings_.at(i)->disagreement())
-          session_->disagree(call_, (session_->rank + session_->size - 1) % session_->size, *theirs);
+        if (call const* theirs = rings_.at(i)->disagreement()) session_->disagree(call_, previous(), *theirs);
+    if constexpr (has_chords)
+      if (now == status::pending && session_->wires.chords() != 0 && gone_elsewhere(session_->wires.chord(0)))
+        return status::failed;
     return now;
   }
+  // Whether the previous rank, which goes another way in this call, or did so in one before, waits there for this one.
+  template <class Link>
+  bool gone_elsewhere(Link& other_way) noexcept {
+    call const* const theirs = other_way.prev().waiting();
+    if (theirs == nullptr || theirs->sequence > call_.sequence) return false;  // it is ahead, and right
+    session_->disagree(call_, previous(), *theirs);
+    return true;
+  }
+  int previous() const { return (session_->rank + session_->size - 1) % session_->size; }
 
   detail::session<X>* session_;
   int root_;

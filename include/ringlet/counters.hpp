@@ -12,12 +12,13 @@
 namespace ringlet {
 
 /// What a rank has moved through a communicator so far, in operations that have ended well: `communicator::counters`.
-/// Only elements count, in the type in which they travel, and a barrier's one byte a rank.
+/// Only elements count, in the type in which they travel, and a barrier's one byte a rank (none by chords).
 struct counters {
   /// Slices sent, and boards shown: what was handed to others at once.
   std::uint64_t messages = 0;
   /// Bytes that have gone from this rank's memory to others', and from theirs to this one's, whoever moved them. An
-  /// all-reduce of m bytes among n ranks makes it 2(n-1)/n m each, but for the few bytes that go in one shot, (n-1) m.
+  /// all-reduce of m bytes among n ranks makes it 2(n-1)/n m each, but for the few bytes that go in one shot or by
+  /// chords, (n-1) m.
   std::uint64_t sent = 0, received = 0;
   /// Of what was sent, bytes that were first copied to memory of the transport: slots, boards, stages.
   std::uint64_t copied = 0;

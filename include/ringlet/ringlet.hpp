@@ -22,6 +22,7 @@
 #include "ringlet/call.hpp"
 #include "ringlet/link.hpp"
 #include "ringlet/mapped_peers.hpp"
+#include "ringlet/chords.hpp"
 #include "ringlet/store.hpp"
 #include "ringlet/transport.hpp"
 
@@ -30,6 +31,7 @@
 #include "ringlet/operation.hpp"
 #include "ringlet/direct.hpp"
 #include "ringlet/rooted.hpp"
+#include "ringlet/chord_operation.hpp"
 
 // Transports: memory and notice. They name no operation.
 #include "ringlet/transport/bell.hpp"

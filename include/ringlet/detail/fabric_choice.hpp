@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "ringlet/error.hpp"
 #include "ringlet/transport.hpp"
 #include "ringlet/transport/fabric_library.hpp"
+#include "ringlet/transport/segment.hpp"
 
 namespace ringlet::detail {
 
@@ -97,6 +99,19 @@ fabric_choice choose_fabric(M& m, Settings const& s, time_point until) {
       });
   }
   return c;
+}
+
+// Whether more ranks than processors are on this host.
+template <meeting M>
+bool outnumber_processors(M& m, time_point until) {
+  std::string host;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), host);
+  host.resize(36);
+  auto const all = m.exchange("fabric/processors", host + affinity_text(), until);
+  std::vector<std::string> here;
+  for (std::string const& text : all)
+    if (text.substr(0, host.size()) == host) here.push_back(text.substr(host.size()));
+  return here.size() > processors(here);
 }
 
 }  // namespace ringlet::detail

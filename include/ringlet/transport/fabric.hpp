@@ -22,7 +22,6 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -30,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "ringlet/chords.hpp"
 #include "ringlet/clock.hpp"
 #include "ringlet/detail/fabric_choice.hpp"
 #include "ringlet/error.hpp"
@@ -40,7 +40,6 @@
 #include "ringlet/transport/fabric_pairs.hpp"
 #include "ringlet/transport/fabric_peers.hpp"
 #include "ringlet/transport/fabric_wire.hpp"
-#include "ringlet/transport/segment.hpp"
 
 namespace ringlet {
 
@@ -59,7 +58,7 @@ class fabric {
 
     std::string describe() const {
       return "slots=" + std::to_string(slots) + " slot_bytes=" + std::to_string(slot_bytes) +
-             " lanes=" + std::to_string(lanes);
+             " lanes=" + std::to_string(lanes) + " chord_bytes=" + std::to_string(chord_bytes);
     }
     /// @throws error(errc::invalid_argument) naming the value that cannot work
     void check() const {
@@ -85,7 +84,7 @@ class fabric {
         traffic_(s, endpoint_, stopped_),
         peers_(m.rank(), m.size(), *found_.own()) {
     join(m, until);
-    crowded_ = count_processors(m, until);
+    crowded_ = detail::outnumber_processors(m, until);
   }
   fabric(fabric const&) = delete;
 
@@ -122,16 +121,19 @@ class fabric {
     return -1;
   }
   void finish(std::uint64_t sequence) {
+    auto const end = std::chrono::steady_clock::now() + linger_;
+    auto const poll_while = [&](auto awaited) {
+      while (awaited() && !traffic_.over() && std::chrono::steady_clock::now() < end) traffic_.progress(nap), listen();
+    };
+    auto const ended = [this](int peer) { return peers_.ended(peer); };
+    auto const away = [this](int peer) { return peers_.left(peer) || peers_.ended(peer); };
+    // First the acknowledgements: a peer does not wait for those of a rank that has left, and if it went before they came,
+    // they would fail, and with them this rank's endpoint, with all that others still wait for.
+    poll_while([&] { return pairs_.wait(false, ended); });
     fabric_peers::letter l;
     l.what = fabric_peers::letter::kind::left, l.finished = sequence;
     peers_.tell_all(l);
-    auto const end = std::chrono::steady_clock::now() + linger_;
-    auto const away = [this](int peer) { return peers_.left(peer) || peers_.ended(peer); };
-    auto const awaited = [&] { return (!traffic_.acknowledged() && !away(traffic_.next.rank)) || pairs_.wait(away); };
-    while (awaited() && !traffic_.over() && std::chrono::steady_clock::now() < end) {
-      traffic_.progress(nap);
-      listen();
-    }
+    poll_while([&] { return (!traffic_.acknowledged() && !away(traffic_.next.rank)) || pairs_.wait(true, away); });
   }
   void tell(fault const& f) {
     note(f);
@@ -149,6 +151,10 @@ class fabric {
   fabric_pair_link& pair(int peer, bool to_send) { return pairs_.link(peer, to_send); }
   std::size_t pair_slots() const { return traffic_.shape.slots; }
   std::size_t pair_slot_bytes() const { return pairs_.slot_bytes(); }
+  /// As `chorded` says. There are none where the provider has no tagged messages.
+  fabric_chord& chord(int k) { return pairs_.chord(k); }
+  int chords() const { return pairs_.chords(); }
+  std::size_t chord_bytes() const { return pairs_.chord_bytes(); }
   bool gone(int peer) {
     listen();
     return peers_.ended(peer);
@@ -238,13 +244,14 @@ class fabric {
   static constexpr std::chrono::milliseconds nap{1};
   static constexpr std::chrono::microseconds short_nap{50};
   static std::size_t completions(fabric_shape const& s, int ranks) {
-    return s.lanes * (6 * s.slots + 16) + 32 + 4 * s.slots * static_cast<std::size_t>(ranks);
+    return s.lanes * (6 * s.slots + 16) + 32 + 4 * s.slots * static_cast<std::size_t>(ranks) +
+           16 * static_cast<std::size_t>(chords_among(ranks));
   }
 
   // What ranks must know of each other.
   struct identity {
     std::uint64_t inbox, key;
-    std::uint32_t control_bytes;
+    std::uint32_t control_bytes, has_tags;
   };
   template <meeting M>
   void join(M& m, time_point until) {
@@ -256,13 +263,16 @@ class fabric {
             errc::unsupported,
             detail::words("provider %s takes messages of %zu bytes at most, a slot has %zu: set slot_bytes lower",
                           provider().c_str(), endpoint_.largest_message(), largest));
-      identity const mine{traffic_.inbox->base, traffic_.inbox->key, static_cast<std::uint32_t>(peers_.own().size())};
+      identity const mine{traffic_.inbox->base, traffic_.inbox->key, static_cast<std::uint32_t>(peers_.own().size()),
+                          endpoint_.has_tags()};
       return std::string(reinterpret_cast<char const*>(&mine), sizeof mine) + peers_.own() + endpoint_.address();
     });
     std::vector<std::string> doors, addresses;
+    bool chords = traffic_.shape.chord_bytes != 0;
     for (std::string const& text : all) {
       identity its{};
       std::memcpy(&its, text.data(), std::min(text.size(), sizeof its));
+      chords = chords && its.has_tags != 0;
       doors.push_back(text.substr(std::min(text.size(), sizeof its), its.control_bytes));
       addresses.push_back(text.substr(std::min(text.size(), sizeof its + its.control_bytes)));
     }
@@ -278,6 +288,7 @@ class fabric {
     peers_.connect(doors, m.token(), until);
     traffic_.open();
     pairs_.open(traffic_, peers_, std::move(addresses));
+    if (chords) pairs_.open_chords(chords_among(size));
     if (size > 1) greet(until);
   }
 
@@ -357,19 +368,6 @@ class fabric {
     t.peer = traffic_.next.rank;
     return endpoint_.try_write(traffic_.next.target(traffic_.shape.sink()), m,
                                fabric_word::of(fabric_word::kind::hello, 0, 2), t);
-  }
-
-  // Whether more ranks than processors are on this host.
-  template <meeting M>
-  static bool count_processors(M& m, time_point until) {
-    std::string host;
-    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), host);
-    host.resize(36);
-    auto const all = m.exchange("fabric/processors", host + detail::affinity_text(), until);
-    std::vector<std::string> here;
-    for (std::string const& text : all)
-      if (text.substr(0, host.size()) == host) here.push_back(text.substr(host.size()));
-    return here.size() > detail::processors(here);
   }
 
   // Until the endpoint or a peer has news.

@@ -33,6 +33,10 @@ class fabric_receiver {
     static constexpr call nothing{};
     return in_[index_].called ? *reinterpret_cast<call const*>(slot(index_)) : nothing;
   }
+  /// As `chorded` says.
+  call const* waiting() const {
+    return in_[index_].here && in_[index_].called ? reinterpret_cast<call const*>(slot(index_)) : nullptr;
+  }
   void release() {
     in_[index_].here = false;
     ++received_;
@@ -322,6 +326,7 @@ inline void fabric_traffic::open() {
 inline void fabric_traffic::fall_back() {
   level = 1;
   expect(fabric_ticket::use::word, words());
+  for (auto const& l : links) l->prev_.armed_ = 0;  // what was open at level 2 has no receive
 }
 
 inline void fabric_traffic::progress(std::chrono::milliseconds wait) {

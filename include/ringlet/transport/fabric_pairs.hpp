@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-// Links between any two ranks over libfabric, as `pairwise` asks for them. Slices are messages, each with a tag of its
-// own: who sends it, and its number. For each slice that it has taken, the receiver sends one back, an acknowledgement,
+// Links between any two ranks over libfabric, as `pairwise` asks for them, and chords, as `chorded` does. Slices are
+// messages, each with a tag of its own: who sends it, and its number. For each slice that it has taken, the receiver sends one back, an acknowledgement,
 // before which it posts the receive for the slice that will come to the same slot. So at most as many slices are on
 // their way as there are slots. Before its first slice to a rank, the sender says so (fabric_peers.hpp), and the
 // receiver posts its receives, whether it expects a message yet or not: some providers let nothing else through a
@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "ringlet/call.hpp"
+#include "ringlet/chords.hpp"
+#include "ringlet/config.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/link.hpp"
 #include "ringlet/slice.hpp"
@@ -61,17 +63,24 @@ class fabric_pair_link {
       return {reinterpret_cast<T*>(l_->slot(l_->done_) + fabric_shape::header), where.count};
     }
     call const& announced() const { return *reinterpret_cast<call const*>(l_->slot(l_->done_)); }
+    /// As `chorded` says.
+    call const* waiting() const { return l_->is_here() ? &announced() : nullptr; }
     void release() { ++l_->done_, l_->flush(); }
 
    private:
     fabric_pair_link* l_;
   };
 
+  /// What a link is for: messages of its user's, or a step of collectives.
+  enum class use : std::uint64_t { messages, chord };
+
   /// @param own this rank
   /// @param at the peer's address at the endpoint
   /// @throws error(errc::out_of_memory) when there is no memory for the slots, in the provider's words
-  fabric_pair_link(fabric_traffic& t, int own, int peer, fi_addr_t at, bool sends, std::size_t slots, std::size_t bytes)
+  fabric_pair_link(fabric_traffic& t, int own, int peer, fi_addr_t at, bool sends, std::size_t slots, std::size_t bytes,
+                   use what = use::messages)
       : traffic_(&t),
+        use_(what),
         own_(own),
         peer_(peer),
         at_(at),
@@ -93,6 +102,7 @@ class fabric_pair_link {
   }
 
   int peer() const { return peer_; }
+  use what_for() const { return use_; }
   /// Whether the peer has taken all that was sent, or has been told of all that was taken.
   bool acknowledged() const {
     return idle() && std::none_of(slots_.begin(), slots_.end(), [](state const& s) { return s.acknowledgement.out; });
@@ -112,8 +122,8 @@ class fabric_pair_link {
 
   // 48 bits, since some providers take no more. Tags of rings have less than 40.
   std::uint64_t tag(bool acknowledges, int from, std::uint64_t number) const {
-    return std::uint64_t{1} << 47 | std::uint64_t{acknowledges} << 46 | static_cast<std::uint64_t>(from) << 20 |
-           (number & 0xfffff);
+    return std::uint64_t{1} << 47 | std::uint64_t{acknowledges} << 46 | static_cast<std::uint64_t>(use_) << 45 |
+           static_cast<std::uint64_t>(from) << 20 | (number & 0xfffff);
   }
   state& of(std::uint64_t k) { return slots_[static_cast<std::size_t>(k % slots_.size())]; }
   state const& of(std::uint64_t k) const { return slots_[static_cast<std::size_t>(k % slots_.size())]; }
@@ -164,6 +174,7 @@ class fabric_pair_link {
   }
 
   fabric_traffic* traffic_;
+  use use_;
   int own_, peer_;
   fi_addr_t at_;
   bool sends_;
@@ -177,7 +188,29 @@ class fabric_pair_link {
   receiver prev_{*this};
 };
 
-/// All links of a rank to others, made when they are first used.
+/// A chord: a link to one rank, and one from another.
+class fabric_chord {
+ public:
+  class sender : public fabric_pair_link::sender {
+   public:
+    sender(fabric_pair_link& to, fabric_pair_link& from) : fabric_pair_link::sender(to), beside_(&from) {}
+    bool drained() const { return fabric_pair_link::sender::drained() && beside_->next().drained(); }
+
+   private:
+    fabric_pair_link* beside_;
+  };
+
+  fabric_chord(fabric_pair_link& to, fabric_pair_link& from) : to_(&to), from_(&from), next_(to, from) {}
+  sender& next() { return next_; }
+  fabric_pair_link::receiver& prev() { return from_->prev(); }
+  bool broken() { return to_->broken(); }
+
+ private:
+  fabric_pair_link *to_, *from_;
+  sender next_;
+};
+
+/// All links of a rank to others. Those for messages are made when they are first used.
 class fabric_pairs {
  public:
   fabric_pairs() = default;
@@ -191,6 +224,26 @@ class fabric_pairs {
     at_.assign(addresses.size(), FI_ADDR_UNSPEC);
     addresses_ = std::move(addresses);
   }
+  /// Makes the chords, `count` of them.
+  void open_chords(int count) {
+    int const size = peers_->size(), rank = peers_->rank();
+    chord_bytes_ = traffic_->shape.most_by_chords(size);
+    chords_.reserve(static_cast<std::size_t>(count));
+    for (int k = 0; k < count; ++k) {
+      std::size_t const bytes = (chord_share(k, size) * chord_bytes_ + interference - 1) / interference * interference;
+      auto const make = [&](int peer, bool to_send) -> fabric_pair_link& {
+        links_[to_send].push_back(std::make_unique<fabric_pair_link>(*traffic_, rank, peer, address_of(peer), to_send,
+                                                                     2, bytes, fabric_pair_link::use::chord));
+        return *links_[to_send].back();
+      };
+      int const far = 1 << k;
+      fabric_pair_link& to = make((rank + far) % size, true);
+      chords_.emplace_back(to, make((rank - far + size) % size, false));
+    }
+  }
+  fabric_chord& chord(int k) { return chords_[static_cast<std::size_t>(k)]; }
+  int chords() const { return static_cast<int>(chords_.size()); }
+  std::size_t chord_bytes() const { return chord_bytes_; }
 
   /// As `pairwise` says.
   fabric_pair_link& link(int peer, bool to_send) {
@@ -198,11 +251,9 @@ class fabric_pairs {
       throw error(errc::unsupported, "provider " + traffic_->endpoint->provider() +
                                          " has no tagged messages, which send and recv need: choose another one");
     for (auto const& l : links_[to_send])
-      if (l->peer() == peer) return *l;
-    fi_addr_t& at = at_[static_cast<std::size_t>(peer)];
-    if (at == FI_ADDR_UNSPEC) at = traffic_->endpoint->insert(addresses_[static_cast<std::size_t>(peer)]);
-    links_[to_send].push_back(std::make_unique<fabric_pair_link>(*traffic_, peers_->rank(), peer, at, to_send,
-                                                                 traffic_->shape.slots, slot_bytes()));
+      if (l->peer() == peer && l->what_for() == fabric_pair_link::use::messages) return *l;
+    links_[to_send].push_back(std::make_unique<fabric_pair_link>(*traffic_, peers_->rank(), peer, address_of(peer),
+                                                                 to_send, traffic_->shape.slots, slot_bytes()));
     if (to_send) {
       fabric_peers::letter l;
       l.what = fabric_peers::letter::kind::sends;
@@ -212,16 +263,19 @@ class fabric_pairs {
   }
   std::size_t slot_bytes() const { return std::min(traffic_->shape.slot_bytes, std::size_t{256} << 10); }
 
-  /// Whether a peer that is still there has yet to take something.
+  /// Whether a peer that is still there has yet to take something: of what was sent to it, or of the acknowledgements.
   template <class Gone>
-  bool wait(Gone gone) const {
-    for (auto const& direction : links_)
-      for (auto const& l : direction)
-        if (!l->acknowledged() && !gone(l->peer())) return true;
-    return false;
+  bool wait(bool of_sent, Gone gone) const {
+    return std::any_of(links_[of_sent].begin(), links_[of_sent].end(),
+                       [&](auto const& l) { return !l->acknowledged() && !gone(l->peer()); });
   }
 
  private:
+  fi_addr_t address_of(int peer) {
+    fi_addr_t& at = at_[static_cast<std::size_t>(peer)];
+    if (at == FI_ADDR_UNSPEC) at = traffic_->endpoint->insert(addresses_[static_cast<std::size_t>(peer)]);
+    return at;
+  }
   static void flush(fabric_traffic& t) {
     for (auto const& direction : static_cast<fabric_pairs*>(t.pairs)->links_)
       for (auto const& l : direction) l->flush();
@@ -232,6 +286,8 @@ class fabric_pairs {
   std::vector<std::string> addresses_;
   std::vector<fi_addr_t> at_;
   std::vector<std::unique_ptr<fabric_pair_link>> links_[2];
+  std::vector<fabric_chord> chords_;
+  std::size_t chord_bytes_ = 0;
 };
 
 }  // namespace ringlet

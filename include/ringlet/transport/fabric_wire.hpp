@@ -19,12 +19,14 @@
 // - Where the provider cannot write with CQ data, which is found out by trying, or should not (level 1), receives wait at the slots, and
 //   slices are messages whose tags name lane and slot. A slot's receive is posted before its credit is given.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
 
+#include "ringlet/chords.hpp"
 #include "ringlet/config.hpp"
 #include "ringlet/error.hpp"
 
@@ -36,6 +38,15 @@ struct fabric_shape {
   std::size_t slots = 4;                            ///< slices that a queue holds, 2 to 64
   std::size_t slot_bytes = std::size_t{512} << 10;  ///< capacity of a slot, a multiple of 128
   std::size_t lanes = 1;                            ///< parallel rings, 1 to 16
+  /// The largest input of a rank, in bytes, that goes by chords; 0: none. Less where messages would outgrow a slot.
+  std::size_t chord_bytes = 4096;
+
+  /// The bound that `chord_bytes` comes to among so many ranks.
+  std::size_t most_by_chords(int ranks) const {
+    std::size_t longest = 1;
+    for (int k = 0; k < chords_among(ranks); ++k) longest = std::max(longest, chord_share(k, ranks));
+    return std::min(chord_bytes, slot_bytes / longest);
+  }
 
   /// Bytes before the slice in a slot, for what its sender called.
   static constexpr std::size_t header = interference;

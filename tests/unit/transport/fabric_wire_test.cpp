@@ -63,3 +63,12 @@ TEST_CASE("nothing lies where something else does") {
   CHECK(*taken.rbegin() < s.bytes());
   CHECK(s.note(1, 6) == s.note(1, 8));  // by parity
 }
+
+TEST_CASE("messages by chords are no larger than a slot") {
+  fabric_shape const s{.slot_bytes = 1024, .chord_bytes = 300};
+  CHECK(s.most_by_chords(2) == 300);
+  CHECK(s.most_by_chords(4) == 300);
+  CHECK(s.most_by_chords(8) == 256);
+  CHECK(s.most_by_chords(9) == 256);
+  CHECK(fabric_shape{.chord_bytes = 0}.most_by_chords(3) == 0);
+}
