@@ -171,7 +171,8 @@ class session {
   }
   [[noreturn, gnu::cold]] void refuse() {
     if (!std::exchange(fault_is_known_, true)) throw error(wires.told()->why, why(), culprit());
-    throw error(errc::not_connected, "this communicator has failed and is finished: " + why(), culprit());
+    throw error(errc::not_connected,
+                detail::words("this communicator has failed and is finished: %s", wires.told()->words), culprit());
   }
   // Messages are not in the order: each runs when it is the first between its two ranks (point_to_point.hpp).
   void start_message(started& m) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 
@@ -27,6 +29,23 @@ enum class errc {
 std::error_category const& category() noexcept;
 std::error_code make_error_code(errc e) noexcept;
 
+namespace detail {
+// Words for an error, as printf makes them: one call where chains of strings would be pages of code in every program.
+[[gnu::cold, gnu::format(printf, 1, 2)]] inline std::string words(char const* format, ...) {
+  char text[512];
+  va_list values;
+  va_start(values, format);
+  int const length = std::vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  if (length < static_cast<int>(sizeof text)) return text;
+  std::string all(static_cast<std::size_t>(length), '\0');
+  va_start(values, format);
+  std::vsnprintf(all.data(), all.size() + 1, format, values);
+  va_end(values);
+  return all;
+}
+}  // namespace detail
+
 /// What ringlet throws: an error code of category "ringlet", words for a person, and where it happened.
 class error : public std::system_error {
  public:
@@ -34,7 +53,11 @@ class error : public std::system_error {
   /// @param words what was given, what was expected, and what to do
   /// @param peer the rank at fault, or -1 where no single one is
   [[gnu::cold]] explicit error(errc why, std::string const& words, int peer = -1, int step = -1, int lane = -1)
-      : std::system_error(make_error_code(why), words), peer_(peer), step_(step), lane_(lane) {}
+      : std::system_error(make_error_code(why)),
+        what_(detail::words("%s: %s", words.c_str(), code().message().c_str())),
+        peer_(peer),
+        step_(step),
+        lane_(lane) {}
 
   /// The kind, as the enumeration.
   errc why() const noexcept { return static_cast<errc>(code().value()); }
@@ -53,21 +76,13 @@ class error : public std::system_error {
   /// The lane on which that was, or -1.
   int lane() const noexcept { return lane_; }
 
+  /// The words, and the kind.
+  char const* what() const noexcept override { return what_.what(); }
+
  private:
+  std::runtime_error what_;  // its text is shared, so that copies cannot fail; and made by one call, see `words`
   int peer_, step_, lane_;
 };
-
-namespace detail {
-// Words for an error, as printf makes them: one call where chains of strings would be pages of code in every program.
-[[gnu::cold, gnu::format(printf, 1, 2)]] inline std::string words(char const* format, ...) {
-  char text[512];
-  va_list values;
-  va_start(values, format);
-  std::vsnprintf(text, sizeof text, format, values);
-  va_end(values);
-  return text;
-}
-}  // namespace detail
 
 inline std::error_category const& category() noexcept {
   static struct final_category final : std::error_category {

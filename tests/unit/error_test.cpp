@@ -67,8 +67,11 @@ TEST_CASE("it is caught as what it is, as a system_error, and as an exception") 
   static_assert(std::is_nothrow_copy_constructible_v<error>, "an exception is copied while another may be under way");
 }
 
-TEST_CASE("words are made as printf makes them, and cut where they become too long") {
+TEST_CASE("words are made as printf makes them, and whole, however long") {
   CHECK(ringlet::detail::words("%s of %d", "chunk", 7) == "chunk of 7");
-  std::string const pages(2000, 'x');
-  CHECK(ringlet::detail::words("%s", pages.c_str()) == std::string(511, 'x'));
+  for (std::size_t length : {510, 511, 512, 513, 2000}) {
+    std::string const given(length, 'x');
+    CHECK(ringlet::detail::words("%s", given.c_str()) == given);
+    CHECK(error(errc::bootstrap, given).words() == given);
+  }
 }
