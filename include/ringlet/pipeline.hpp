@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -235,7 +236,7 @@ text { font-family: system-ui, 'Helvetica Neue', Arial, sans-serif; font-size: 1
           "Stages p = " + std::to_string(stages()) + ", microbatches m = " + std::to_string(microbatches_));
   c.words(canvas::left, 60, "note",
           complete() ? "units: " + std::to_string(length()) +
-                           ", idle: " + std::to_string(static_cast<int>(100 * idle_fraction() + 0.5)) + " % of the time"
+                           ", idle: " + std::to_string(std::lround(100 * idle_fraction())) + " % of the time"
                      : "it locks: no stage can go on");
   for (int stage = 0; stage < stages(); ++stage) {
     int const y = canvas::y(stage);
