@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tests the tests: plants bugs in copies of the headers, and the test named beside each bug must catch it.
 
-    run.py [--check] [LIST.txt...]      all lists of this folder unless some are named; --check only looks for stale bugs
+    run.py [--check] [--seconds S] [LIST.txt...]
+
+All lists of this folder unless some are named; --check only looks for stale bugs; what is not begun within S seconds is
+skipped, and said.
 
 A list groups bugs by the promise that they break. Lines that begin with ; are comments.
 
@@ -107,7 +110,8 @@ def constexpr_budget():
 class Workshop:
     """A folder in which headers meet tests, and doctest's own code, compiled once for each set of flags."""
 
-    def __init__(self, folder, tests):
+    def __init__(self, folder, tests, end):
+        self.end = end
         self.folder, self.budget, self.mains, self.seconds = pathlib.Path(folder), constexpr_budget(), {}, {}
         for flags in {tuple(test.split()[1:]) for test in tests if not test.startswith("static/")}:
             self.mains[flags] = self.folder / f"main{len(self.mains)}.o"
@@ -152,8 +156,10 @@ class Workshop:
             return f"{test} {fault}"
 
     def judge(self, bug):
-        """Whether the bug was caught, and a line for the table."""
+        """Whether the bug was caught, None where there was no time to see, and a line for the table."""
         begin = time.monotonic()
+        if begin > self.end:
+            return None, f"{bug.place}: skipped, no time was left"
         try:
             how = self.outcome(bug.test, bug.header, mutated(bug))
             verdict = f"killed by {how}" if how else f"SURVIVED {bug.test}"
@@ -166,6 +172,7 @@ class Workshop:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only look for bugs that no longer apply")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing later than so (no limit)")
     parser.add_argument("lists", nargs="*", type=pathlib.Path, default=sorted((TESTS / "mutants").glob("*.txt")))
     options = parser.parse_args()
     bugs = [bug for path in options.lists for bug in read(path)]
@@ -176,9 +183,9 @@ def main():
         return len(faults) > 0
 
     tests = dict.fromkeys(bug.test for bug in bugs if not stale(bug))
-    missed, promise = [], None
+    missed, skipped, promise = [], 0, None
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        workshop = Workshop(folder, tests)
+        workshop = Workshop(folder, tests, time.monotonic() + options.seconds)
         broken = list(filter(None, pool.map(workshop.control, tests)))
         print("\n".join(broken) or f"{len(bugs)} bugs; the {len(tests)} tests that are to catch them pass without any")
         for bug, (caught, line) in zip(bugs, pool.map(workshop.judge, [] if broken else bugs)):
@@ -186,12 +193,13 @@ def main():
                 promise = bug.promise
                 print(f"\n{promise}")
             print(f"  {line}", flush=True)
-            if not caught:
+            skipped += caught is None
+            if caught is False:
                 missed.append(line)
     if missed:
         print("\nnot caught:", *missed, sep="\n  ")
     failed = len(bugs) if broken else len(missed)
-    print(f"\n{len(bugs) - failed} passed, {failed} failed, 0 skipped")
+    print(f"\n{len(bugs) - failed - skipped} passed, {failed} failed, {skipped} skipped")
     return failed != 0
 
 
