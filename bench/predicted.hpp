@@ -32,7 +32,7 @@ class link_meter {
  public:
   explicit link_meter(Comm& comm) : comm_(comm), link_(comm.transport().lane(0)) {}
 
-  /// Alpha: a slice of 8 bytes goes round the ring, and takes so long a hop; the median. Beta: all ranks send and
+  /// Alpha: all ranks send a slice of 8 bytes and wait for one, which takes so long; the median. Beta: all ranks send and
   /// receive as much as they can, in slices of `bytes`; what twice as many take longer, so that start and end do not
   /// count, in the least time, since all that disturbs only adds. Gamma: what adding up a slice takes.
   measured_link measure(std::size_t bytes, int slices, int rounds) {
@@ -84,11 +84,10 @@ class link_meter {
       while (!once()) in_vain(vain);
     };
     for (int i = 0; i < rounds; ++i) {
-      if (comm_.rank() == 0) until([&] { return sends(8); });
+      until([&] { return sends(8); });
       until([&] { return receives(8); });
-      if (comm_.rank() != 0) until([&] { return sends(8); });
     }
-    return all(since(begin)) / rounds / comm_.size();
+    return all(since(begin)) / rounds;
   }
   double stream(std::size_t bytes, int slices) {
     ringlet::barrier(comm_);
