@@ -86,9 +86,9 @@ class sharded {
   /// Starts to gather a layer's weights, in place of those that were gathered before the last ones.
   /// @throws error also what the start of an operation, and the wait for an earlier one, throws
   void gather(std::size_t i) {
+    auto const mine = chunk(i);
     gathering& g = gathers_[turn_of_gathers_ ^= 1];
     if (g.exchange) g.exchange->wait();
-    auto const mine = chunk(i);
     T* const to = room_for(turn_of_gathers_);
     g.layer = i;
     g.exchange.emplace(session_, mine.data(), mine.size(), to, layers_[i].chunks.count, keep{});
@@ -184,7 +184,7 @@ class sharded {
     s.exchange->wait();
     T const* const from = room_for(2 + turn) + layers_[s.layer].chunks.offset(rank());
     T* const to = gradients().data() + layers_[s.layer].offset;
-    for (std::size_t e = 0; e < own(s.layer); ++e) to[e] += from[e];
+    for (std::size_t e = 0; e < own(s.layer); ++e) to[e] = detail::add(to[e], from[e]);
     s.exchange.reset(), s.layer = scattering::none;
   }
 

@@ -125,6 +125,23 @@ TEST_CASE("what is gathered gets on while a layer computes and polls") {
         }) == 0);
 }
 
+TEST_CASE("gradients of any element add up, as operators add: also of 16 bits, and integers that wrap around") {
+  CHECK(on<threads<ringlet::in_process>>(2, [](auto& comm) {
+          auto const twice = [&]<class T>(T once, T sum) {
+            auto model = make_sharded<T>(comm, counts{4});
+            for (int pass = 0; pass < 2; ++pass) {
+              for (T& g : model.gradient(0)) g = once;
+              model.scatter(0);
+            }
+            model.wait();
+            expect(model.gradients()[0] == sum, "the sum of four");
+          };
+          twice(ringlet::bfloat16(1.5F), ringlet::bfloat16(6.0F));
+          twice(ringlet::float16(1.5F), ringlet::float16(6.0F));
+          twice(1 << 30, 0);
+        }) == 0);
+}
+
 TEST_CASE("an average, and other policies of operators") {
   CHECK(on<threads<ringlet::in_process>>(2, [](auto& comm) {
           auto model = make_sharded<float>(comm, counts{4}, ringlet::average{});
@@ -144,7 +161,7 @@ TEST_CASE("wrong uses are refused in words, and the model is of use afterwards")
           refused([&] { model.scatter(1); },
                   "there is no gradient of layer 1 to scatter: write it to gradient(1) first");
           refused([&] { model.assign(1, std::vector<float>(6)); }, "layer 1 has 5 weights, but 6 are given");
-          for (std::size_t i = 0; i < 3; ++i) model.gather(i);
+          for (std::size_t i = 0; i < 3; ++i) model.gather(i), refused([&] { model.gather(3); }, "there is no layer 3");
           refused([&] { model.weights(0); }, "layer 0 is not gathered");
           expect(model.weights(1).size() == 5 && model.weights(2).size() == 6, "the last two");
           model.gradient(1), model.scatter(1);

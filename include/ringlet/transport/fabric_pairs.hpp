@@ -89,7 +89,8 @@ class fabric_pair_link {
         slots_(slots),
         memory_(detail::fabric_allocate(slots * (stride_ + 8))),
         region_(&t.endpoint->enroll(memory_.get(), slots * (stride_ + 8), false)) {
-    for (state& s : slots_) s.slice.what = s.acknowledgement.what = fabric_ticket::use::pair, s.slice.peer = peer;
+    for (state& s : slots_)
+      for (fabric_ticket* t : {&s.slice, &s.acknowledgement}) t->what = fabric_ticket::use::pair, t->peer = peer;
     flush();
   }
   fabric_pair_link(fabric_pair_link const&) = delete;

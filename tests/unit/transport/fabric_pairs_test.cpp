@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstddef>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -81,5 +83,25 @@ TEST_CASE("different counts: an error that names both, on both sides") {
           });
           expect(e, errc::mismatch,
                  "rank 2 called message of 5 float32 (call 1), but rank 1 called message of 300000 float32 (call 1)");
+        }) == 0);
+}
+
+TEST_CASE("an acknowledgement that fails names who was to get it") {
+  std::atomic<bool> taken = false;
+  CHECK(on<threads<over_fake<"all_but_writes">>>(2, [&](auto& comm) {
+          std::vector<int> x(1);
+          auto& wires = comm.transport();
+          if (comm.rank() == 0) {
+            ringlet::send(comm, x, 1);
+            taken.wait(false);
+            wires.settle();  // its endpoint goes, and with it the acknowledgement that it has not taken
+            while (wires.told() == nullptr) wires.lost(0), std::this_thread::sleep_for(1ms);
+          } else {
+            ringlet::recv(comm, x, 0);
+            taken = true, taken.notify_one();
+            auto const e = error_of([&] { ringlet::barrier(comm); });
+            expect(e, errc::peer_lost, "rank 1 cannot go on: provider all_but_writes");
+            expect(e->peer() == 0, "named is rank " + std::to_string(e->peer()));
+          }
         }) == 0);
 }
