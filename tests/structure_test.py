@@ -11,7 +11,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/ringlet"
 TOP = {"meson.build", "include", "bench", "tests", "examples", "LICENSE", "README.md"}
-LONGEST_HEADER, CORE = 420, 2200  # lines; lines of code, without comments
+LONGEST_HEADER, CORE = 420, 2250  # lines; lines of code, without comments
 
 faults = []
 

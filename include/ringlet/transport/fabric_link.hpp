@@ -74,7 +74,7 @@ class fabric_receiver {
     ++operation_;
     output_ = output;
     auto const* const home = t_->level == 2 && bytes >= worth_a_note ? t_->endpoint->region_of(output, bytes) : nullptr;
-    if (home == nullptr) return;
+    if (home == nullptr || note_ticket_.out) return;  // the last note has not arrived: slots will do
     auto const place = static_cast<std::uint64_t>(output - home->data);
     fabric_note const n{home->base + place, home->key, bytes, operation_};
     std::memcpy(note(), &n, sizeof n);
@@ -82,8 +82,9 @@ class fabric_receiver {
     flush();
   }
   bool note_waits() const { return note_waits_; }
-  /// Whether there is something that the previous rank must still be sent.
-  bool owes() const { return credited_ != received_ || note_waits_ || credit_.out || note_ticket_.out; }
+  /// Whether there is something that can and must be sent to the previous rank. What waits for the end of an earlier
+  /// message is left to the next operation: that end may need the previous rank, and that one may be elsewhere.
+  bool owes() const { return (credited_ != received_ && !credit_.out) || note_waits_; }
 
   std::byte* note() const { return t_->outbox->data + t_->shape.note(lane_, 0); }
   std::byte* credit() const { return t_->outbox->data + t_->shape.note(lane_, 1); }
@@ -169,7 +170,7 @@ class fabric_sender {
     return put(reinterpret_cast<std::byte const*>(from.data), where.count * sizeof(T), where.final,
                where.offset * sizeof(T));
   }
-  /// Whether the memory of everything that was sent is free again, and the previous rank has all its credits.
+  /// Whether the memory of everything that was sent is free again, and the previous rank has all credits that can be sent.
   bool drained() {
     auto const done = [this] { return flying_ == 0 && unposted_ == sent_ && !beside_->owes(); };
     if (!done()) t_->progress();

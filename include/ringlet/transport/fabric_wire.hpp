@@ -11,7 +11,7 @@
 // - For each slice that it has taken, the receiver sends one credit: a write of a few bytes that nobody reads, whose CQ data
 //   says how many slots are free again. Credits add up, so their order is of no matter.
 // - A sender uses a slot when it has the credit for it and the provider has ended the last transfer out of it. An operation is
-//   over when all its transfers have ended here and all its credits are with the provider.
+//   over when all its transfers have ended here and its credits are with the provider, those aside that wait for an earlier one.
 // - A final value may go straight into the receiver's output, if that is registered: when an operation begins, the receiver
 //   writes a note to its previous rank: address, key, length, the operation's number. Who has no such note for the very
 //   operation that it is in uses the slot; so nothing can arrive in an output that was not opened. CQ data say which it was,

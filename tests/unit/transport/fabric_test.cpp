@@ -12,6 +12,8 @@
 #include "../../ranks.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/allocate.hpp"
+#include "ringlet/broadcast.hpp"
+#include "ringlet/split.hpp"
 
 using namespace tests;
 using ringlet::fabric;
@@ -95,6 +97,26 @@ TEST_CASE_TEMPLATE("remote writes where they work, messages where they do not", 
           auto const& provider = comm.transport().provider();
           expect(comm.transport().level() == (provider == "plain" || provider == "rx_cq_data" ? 2 : 1), provider);
         }) == 0);
+}
+
+// What this rank owes the previous one may end only when that one looks, and that one may be elsewhere.
+TEST_CASE_TEMPLATE("communicators that share their ranks may take turns", X, over_fake<"plain">,
+                   over_fake<"null_inject">, over_fake<"everything">) {
+  ringlet::connect_options<X> options;
+  options.transport.chord_bytes = 0;
+  options.timeout = 3s;
+  CHECK(on<threads<X>>(
+            4,
+            [](auto& comm) {
+              auto part = comm.split(0, -comm.rank());
+              std::vector<int> x(30'000), y(100);
+              for (int i = 0; i < 30; ++i) {
+                ringlet::all_reduce(comm, x);
+                ringlet::all_reduce(*part, y);
+                ringlet::broadcast(comm, x, i % 4);
+              }
+            },
+            options) == 0);
 }
 
 TEST_CASE("ordinary memory is as good while it is registered, and only then") {
