@@ -76,12 +76,12 @@ OVER_PROVIDERS("a rank that is stopped lets the others wait until their deadline
     ::kill(ranks.pids[1], SIGSTOP);
     auto const begin = now();
     for (int rank : {0, 2}) {
-      REQUIRE(ranks.ends(rank, 5s));
+      REQUIRE(ranks.ends(rank, 20s));
       auto const& its = ranks.told->rank[rank];
       INFO(std::string(its.words));
       CHECK(its.why == static_cast<int>(errc::timed_out));
       CHECK(contains(its.words, "waited 300 ms in call"));
-      CHECK(its.ended_at - begin < 2'000'000'000);
+      CHECK(its.ended_at - begin < 10'000'000'000);
     }
     ::kill(ranks.pids[1], SIGCONT);  // finds out what the others did
     REQUIRE(ranks.ends(1, 5s));

@@ -61,11 +61,11 @@ OVER_PROVIDERS("a rank that is stopped lets the others wait until their deadline
     auto const begin = now();
     for (int rank = 0; rank < 4; ++rank) {
       if (rank == victim) continue;
-      REQUIRE(ranks.ends(rank, 5s));
+      REQUIRE(ranks.ends(rank, 20s));
       auto const& its = ranks.told->rank[rank];
       INFO(std::string(its.words));
       CHECK(its.why == static_cast<int>(errc::timed_out));
-      CHECK(its.ended_at - begin < 2'000'000'000);
+      CHECK(its.ended_at - begin < 10'000'000'000);
     }
     ::kill(ranks.pids[static_cast<std::size_t>(victim)], SIGCONT);  // finds out what the others did
     REQUIRE(ranks.ends(victim, 5s));

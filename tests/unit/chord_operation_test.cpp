@@ -282,7 +282,7 @@ TEST_CASE("a rank that does not come lets the others wait until their deadline, 
               auto const begin = std::chrono::steady_clock::now();
               if (comm.rank() != 1)
                 expect(error_of([&] { ringlet::all_reduce(comm, x); }), errc::timed_out, "waited 200 ms in call 1");
-              expect(std::chrono::steady_clock::now() - begin < 2s, "in time");
+              expect(std::chrono::steady_clock::now() - begin < 10s, "in time");
               for (++ended; ended < 3;) std::this_thread::sleep_for(1ms);
             },
             options) == 0);

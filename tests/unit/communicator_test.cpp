@@ -135,7 +135,7 @@ OVER_BOTH("a wait ends not before its deadline, and soon after, in words") {
               auto const e = error_of([&] { ringlet::barrier(comm); });
               auto const took = std::chrono::steady_clock::now() - begin;
               expect(e, errc::timed_out, "rank 0 waited 200 ms in call 1 for rank 1");
-              expect(took >= 200ms && took < 2s, "the time it took");
+              expect(took >= 200ms && took < 10s, "the time it took");
             },
             patient_for<Ranks>(200ms)) == 0);
 }
