@@ -38,8 +38,8 @@ struct connect_options {
   selection select{};
   /// How long to wait for all ranks to come and connect.
   std::chrono::milliseconds connect_timeout{60'000};
-  /// How long an operation may keep a rank waiting without getting on: time between polls does not count. A rank that
-  /// has ended is noticed much sooner.
+  /// How long an operation may keep a rank waiting without getting on. Of a time in which the caller does not poll, a
+  /// tenth of a second counts at most. A rank that has ended is noticed much sooner.
   std::chrono::milliseconds timeout{60'000};
 };
 

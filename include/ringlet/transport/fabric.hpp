@@ -8,7 +8,8 @@
 // Nothing here waits within a call. When the provider cannot take something now, what was committed stays in its slot, a
 // credit stays owed, a note stays due, and every later poll tries again, after it has taken in what has arrived; so ranks
 // that are full in both directions empty each other. Slices wait for credits alone, and credits for nothing but the provider.
-// A rank that waits polls everything, and one that is away has nothing that others wait for: its transfers have ended.
+// A rank that waits polls everything, and one that is away has nothing that others wait for: its slices have ended, and the
+// credits that may still be on their way serve what it has not begun either.
 //
 // Who leaves says so, and then polls until its next rank has taken everything or has left, too; only then does its endpoint go.
 // Providers that do not tell of a peer's end, and those that crash when polled after it, are why all ranks keep plain TCP
