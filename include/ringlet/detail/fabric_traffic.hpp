@@ -56,6 +56,8 @@ class fabric_traffic {
   bool over() const { return stopped() || endpoint->failed().has_value(); }
   /// Whether the next rank has taken everything that was sent to it.
   bool acknowledged() const;
+  /// Whether nothing is on its way to the previous rank.
+  bool paid() const;
 
   fabric_shape const shape;
   fabric_endpoint* const endpoint;

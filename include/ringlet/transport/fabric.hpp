@@ -128,9 +128,10 @@ class fabric {
     };
     auto const ended = [this](int peer) { return peers_.ended(peer); };
     auto const away = [this](int peer) { return peers_.left(peer) || peers_.ended(peer); };
-    // First the acknowledgements: a peer does not wait for those of a rank that has left, and if it went before they came,
-    // they would fail, and with them this rank's endpoint, with all that others still wait for.
-    poll_while([&] { return pairs_.wait(false, ended); });
+    // First what this rank owes, acknowledgements and credits: a peer does not wait for those of a rank that has left, and
+    // if it went before they came, they would fail, and with them this rank's endpoint, with all that others still wait
+    // for.
+    poll_while([&] { return (!traffic_.paid() && !ended(traffic_.prev.rank)) || pairs_.wait(false, ended); });
     fabric_peers::letter l;
     l.what = fabric_peers::letter::kind::left, l.finished = sequence;
     peers_.tell_all(l);

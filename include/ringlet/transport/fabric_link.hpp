@@ -85,6 +85,8 @@ class fabric_receiver {
   /// Whether there is something that can and must be sent to the previous rank. What waits for the end of an earlier
   /// message is left to the next operation: that end may need the previous rank, and that one may be elsewhere.
   bool owes() const { return (credited_ != received_ && !credit_.out) || note_waits_; }
+  /// Whether nothing is on its way to the previous rank, or must be sent to it.
+  bool paid() const { return credited_ == received_ && !note_waits_ && !credit_.out && !note_ticket_.out; }
 
   std::byte* note() const { return t_->outbox->data + t_->shape.note(lane_, 0); }
   std::byte* credit() const { return t_->outbox->data + t_->shape.note(lane_, 1); }
@@ -363,6 +365,11 @@ inline void fabric_traffic::arrived(std::uint64_t word, fabric_ticket* t) {
 inline bool fabric_traffic::acknowledged() const {
   for (auto const& l : links)
     if (l->next_.sent_ != l->next_.acked_) return false;
+  return true;
+}
+inline bool fabric_traffic::paid() const {
+  for (auto const& l : links)
+    if (!l->prev_.paid()) return false;
   return true;
 }
 
