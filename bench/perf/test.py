@@ -10,7 +10,8 @@ import sys
 import tempfile
 
 program, transport, *arguments = sys.argv[1:]
-RANKS, SIZES = 3, [3 << 10, 12 << 10, 48 << 10, 192 << 10]  # of float, cut into equal chunks
+# Of float, cut into equal chunks, and too large for chords.
+RANKS, SIZES = 3, [6 << 10, 24 << 10, 96 << 10, 384 << 10]
 faults = []
 
 
