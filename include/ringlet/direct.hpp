@@ -224,19 +224,19 @@ class direct_operation {
     for (std::size_t i = 0; whole && i < in_round(me); i += block) {
       std::size_t const n = in_round(me) - i < block ? in_round(me) - i : block;
       std::size_t const first = begin() + i, home = offset(me) + first;
-      element const* made = at_.output + home;
       if constexpr (What == collective::reduce_scatter) {
         reduce(me, first, n, at_.output + first, far());
-      } else if constexpr (What == collective::all_gather) {
-        land(at_.input + first, at_.output + home, n, plain && far());
-        if constexpr (plain) made = at_.input + first;
-      } else if (twin == nullptr) {
-        reduce(me, first, n, at_.output + home, false);
-      } else if constexpr (plain) {
-        combine(this_thread{}, twin + home, at_.output + home, contribution(1 - me, me, first), at_.input + home, n,
-                how_, true, true, true);
-      }
-      if constexpr (What != collective::reduce_scatter) {
+      } else {
+        element const* made = at_.output + home;
+        if constexpr (What == collective::all_gather) {
+          land(at_.input + first, at_.output + home, n, plain && far());
+          if constexpr (plain) made = at_.input + first;
+        } else if (twin == nullptr) {
+          reduce(me, first, n, at_.output + home, false);
+        } else if constexpr (plain) {
+          combine(this_thread{}, twin + home, at_.output + home, contribution(1 - me, me, first), at_.input + home, n,
+                  how_, true, true, true);
+        }
         for (int k = twin != nullptr ? 2 : 1; k < peers_->size(); ++k) {  // not all to rank 0 first
           int const peer = (me + k) % peers_->size();
           position const where = shown(peer)[output];
