@@ -81,7 +81,8 @@ class moody_peers {
   std::size_t stage_bytes() const { return 128 * all_->stage_lines; }
   template <class T>
   T* stage(int peer, std::size_t at) const {
-    return reinterpret_cast<T*>(all_->stages.data()->bytes + static_cast<std::size_t>(peer) * stage_bytes() + at);
+    return reinterpret_cast<T*>(reinterpret_cast<std::byte*>(all_->stages.data()) +
+                                static_cast<std::size_t>(peer) * stage_bytes() + at);
   }
   bool enter() { return !*broken_; }
   void leave() {}

@@ -18,9 +18,9 @@ namespace {
 using namespace ringlet;
 using namespace kernel_world;
 
-// One window, which is the whole address space.
-position located(void const* p) { return {1, reinterpret_cast<std::uintptr_t>(p)}; }
-std::byte* everything[most_device_peers] = {};
+// One window, which is the whole address space, from its second byte on: to a null pointer nothing may be added.
+position located(void const* p) { return {1, p != nullptr ? reinterpret_cast<std::uintptr_t>(p) - 1 : 0}; }
+std::vector<std::byte*> const everything(most_device_peers, reinterpret_cast<std::byte*>(1));
 
 template <collective What, class T, class Op>
 std::vector<direct_kernel<What, T, Op>> bodies_of(ranks const& all, world<What, T>& w, kernel_route route, Op op,
@@ -30,8 +30,13 @@ std::vector<direct_kernel<What, T, Op>> bodies_of(ranks const& all, world<What, 
   called.count = w.count;
   for (int r = 0; r < w.size; ++r) {
     auto const at = w.of(r);
-    bodies.push_back(
-        {all.lane(r), at, route, {op, w.size}, {called, located(at.input), located(at.output)}, everything, patience});
+    bodies.push_back({all.lane(r),
+                      at,
+                      route,
+                      {op, w.size},
+                      {called, located(at.input), located(at.output)},
+                      everything.data(),
+                      patience});
   }
   return bodies;
 }

@@ -328,8 +328,8 @@ RINGLET_HD constexpr void copy(Worker w, T* wire, T* result, T const* from, std:
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
     if (!__builtin_is_constant_evaluated()) {
-      // A few bytes should not pay for what is good for many.
-      if ((wire == nullptr) != (result == nullptr) && !far)
+      // A few bytes should not pay for what is good for many; none may come from nowhere, which memcpy does not allow.
+      if ((wire == nullptr) != (result == nullptr) && !far && n != 0)
         std::memcpy(wire != nullptr ? wire : result, from, n * sizeof(T));
       else
         copy_bytes(wire, result, from, n * sizeof(T), far);
