@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -89,7 +88,7 @@ class trainer {
       }
     }
     model_.wait();
-    for (auto& message : sent_) message.wait();
+    for (auto& message : sent_) message->wait();
     sent_.clear();
 
     along_data_.add(model_.gradients().size());
@@ -186,7 +185,7 @@ class trainer {
   }
   void send(matrix& x, int to) {
     along_stages_.add(static_cast<std::size_t>(x.size()));
-    sent_.emplace_back(stages_.session(), x.data(), static_cast<std::size_t>(x.size()), to, true);
+    sent_.emplace_back(new ringlet::message_operation<Far, real>(ringlet::async_send(stages_, x, to)));
   }
   std::vector<ringlet::counters> counted() {
     return {tensor_.counters(), state_.counters(), stages_.counters(), data_.counters()};
@@ -201,7 +200,7 @@ class trainer {
   ringlet::sharded<real, Near> model_;
   adam optimizer_;
   std::vector<flight> flights_;
-  std::deque<ringlet::message_operation<Far, real>> sent_;
+  std::vector<std::unique_ptr<ringlet::message_operation<Far, real>>> sent_;
   std::vector<ringlet::counters> before_;
   exchanged along_tensor_ = along("tensor", tensor_.size(), "all-reduce", 2 - 2.0 / tensor_.size());
   exchanged along_state_ = along("state", state_.size(), "gather, scatter", 1 - 1.0 / state_.size());

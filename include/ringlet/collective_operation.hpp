@@ -119,8 +119,7 @@ struct given {
 
 // Slices as large as a slot, or smaller, so that even a chunk of moderate size goes in several.
 // @param share elements of the longest chunk that one lane carries
-[[gnu::noinline]] constexpr pipelining slices_of(std::size_t share, std::size_t wire_bytes, std::size_t slots,
-                                                 std::size_t slot_bytes) {
+constexpr pipelining slices_of(std::size_t share, std::size_t wire_bytes, std::size_t slots, std::size_t slot_bytes) {
   std::size_t const depth = slots > 3 ? slots / 2 : 1, part = (share + depth - 1) / depth;
   std::size_t const widest = slot_bytes / wire_bytes, least = (slot_bytes < 4096 ? slot_bytes : 4096) / wire_bytes;
   return {part > widest ? widest : part > least ? part : least > 1 ? least : 1, depth};

@@ -220,6 +220,7 @@ class direct_operation {
     int const me = peers_->rank();
     bool whole = true;
     element* const twin = twin_output();
+    // What nobody reads again needs no cache: then a block is as long as a fault may go unnoticed.
     std::size_t const block = detail::elements_in<element>(twin != nullptr ? std::size_t{1} << 19 : 8192);
     for (std::size_t i = 0; whole && i < in_round(me); i += block) {
       std::size_t const n = in_round(me) - i < block ? in_round(me) - i : block;

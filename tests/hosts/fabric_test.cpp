@@ -11,23 +11,16 @@
 #include <vector>
 
 #include "../process/victims.hpp"
+#include "between_hosts.hpp"
 #include "network.hpp"
 #include "ringlet/all_gather.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/reduce_scatter.hpp"
-#include "ringlet/transport/fabric.hpp"
 
 using namespace tests;
 
 namespace {
 
-// Over a TCP provider, from the address that the host has for others.
-struct between_hosts : ringlet::fabric {
-  struct settings : ringlet::fabric::settings {
-    settings() { provider = "=net,tcp", interface = "=eth0"; }
-  };
-  using fabric::fabric;
-};
 using hosts = victims<between_hosts>;
 
 // All collectives once, every element compared.

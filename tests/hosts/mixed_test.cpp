@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "../process/victims.hpp"
+#include "between_hosts.hpp"
 #include "network.hpp"
 #include "ringlet/all_gather.hpp"
 #include "ringlet/barrier.hpp"
-#include "ringlet/transport/fabric.hpp"
 #include "ringlet/transport/mixed.hpp"
 #include "ringlet/transport/shared_memory.hpp"
 
@@ -26,13 +26,6 @@ using namespace tests;
 
 namespace {
 
-// Over a TCP provider, from the address that the host has for others.
-struct between_hosts : ringlet::fabric {
-  struct settings : ringlet::fabric::settings {
-    settings() { provider = "=net,tcp", interface = "=eth0"; }
-  };
-  using fabric::fabric;
-};
 using transport = ringlet::mixed<ringlet::shared_memory, between_hosts>;
 
 // Two hosts, of three ranks and of two.

@@ -16,20 +16,13 @@
 #include "../../bench/predicted.hpp"
 #include "../../bench/timing.hpp"
 #include "../process/victims.hpp"
+#include "between_hosts.hpp"
 #include "network.hpp"
-#include "ringlet/transport/fabric.hpp"
 
 using namespace tests;
 using ringlet::detail::words;
 
 namespace {
-
-struct between_hosts : ringlet::fabric {
-  struct settings : ringlet::fabric::settings {
-    settings() { provider = "=net,tcp", interface = "=eth0"; }
-  };
-  using fabric::fabric;
-};
 
 constexpr std::size_t sizes[] = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
 

@@ -279,7 +279,10 @@ void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& 
       bool const wire_streams =
           streams && wire_far && std::is_same_v<typename Arithmetic::wire, typename Arithmetic::element> &&
           (reinterpret_cast<std::uintptr_t>(at.wire) - reinterpret_cast<std::uintptr_t>(at.result)) % 64 == 0;
-      if (streams) combine_here(at.wire, at.result, at.got, at.own, done = to_line / size, how, last, false, false);
+      if (streams) {  // up to the line, by a call: what does that stands below, and once is enough
+        done = to_line / size;
+        combine_here(at.wire, at.result, at.got, at.own, done, how, last, false, false);
+      }
       if constexpr (!adds_in_registers<Arithmetic>)
         done = fold_blocks(at, done, n, how, last, streams, wire_streams);
       else if (at.got != nullptr && at.own != nullptr)
