@@ -7,8 +7,8 @@
 #include "ringlet/pipeline.hpp"
 
 #include <cstdio>
-#include <deque>
 #include <fstream>
+#include <memory>
 #include <vector>
 
 #include "ringlet/point_to_point.hpp"
@@ -51,12 +51,13 @@ int main(int argc, char** argv) {
     float const weight = weight_of(me);
     float gradient = 0;
     std::vector<values> in(microbatches, values(samples)), out = in, back_in = in, back_out = in;
-    std::deque<decltype(ringlet::async_send(comm, in[0], 0))> sent;  // while they travel, work goes on
+    using message = decltype(ringlet::async_send(comm, in[0], 0));
+    std::vector<std::unique_ptr<message>> sent;  // while they travel, work goes on
 
     for (int k = 0; k < 2 * microbatches; ++k) {
       auto const [way, number] = order{me, stages, microbatches}[k];
       auto const m = static_cast<std::size_t>(number);
-      auto send = [&](values& v, int to) { sent.emplace_back(comm.session(), v.data(), v.size(), to, true); };
+      auto send = [&](values& v, int to) { sent.emplace_back(new message(ringlet::async_send(comm, v, to))); };
       if (way == ringlet::unit_of_work::direction::forward) {
         if (me == 0) in[m] = input_of(number);
         if (me != 0) ringlet::recv(comm, in[m], me - 1);
@@ -71,7 +72,7 @@ int main(int argc, char** argv) {
         if (me != 0) send(back_out[m], me - 1);
       }
     }
-    for (auto& message : sent) message.wait();
+    for (auto& each : sent) each->wait();
     // Per step a stage in the middle sends 2m messages to neighbours, and nothing else.
     bool const middle = me != 0 && me != stages - 1;
     auto const expected = static_cast<std::size_t>(microbatches * (middle ? 2 : 1)) * samples * sizeof(float);

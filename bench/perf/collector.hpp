@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
+#include <memory>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "ringlet/combine.hpp"
 #include "ringlet/communicator.hpp"
@@ -44,10 +45,11 @@ void all_reduce_by_collector(ringlet::communicator<X>& comm, std::span<T> in, st
                      sum, out.size(), how, other == comm.size() - 1);
     sum = out.data();
   }
-  std::deque<decltype(ringlet::async_send(comm, out, 0))> sent;
+  using message = decltype(ringlet::async_send(comm, out, 0));
+  std::vector<std::unique_ptr<message>> sent;
   for (int other = 1; other < comm.size(); ++other)
-    sent.emplace_back(comm.session(), out.data(), out.size(), other, true);
-  for (auto& message : sent) message.wait();
+    sent.emplace_back(new message(ringlet::async_send(comm, out, other)));
+  for (auto& each : sent) each->wait();
 }
 
 }  // namespace perf
