@@ -31,8 +31,6 @@ concept kernel_worker = worker<W> && requires(W const w, unsigned k) {
 inline constexpr std::size_t common_bytes = 256;
 
 namespace detail {
-// Workers of kernels have this as their base, for the sake of its namespace: there `combine` finds the loops for them.
-struct of_many_threads {};
 struct any_kernel_worker : this_thread, of_many_threads {
   RINGLET_HD void pause(unsigned) const {}
   RINGLET_HD void* common() const { return nullptr; }

@@ -186,7 +186,7 @@ struct packed_part {
 RINGLET_ANY_EXEC
 template <kernel_worker Worker, class Arithmetic>
 RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how,
-                               bool last, bool) {
+                               bool last, bool, bool) {
   constexpr std::size_t N = pack_size<typename Arithmetic::element, typename Arithmetic::wire>;
   if constexpr (N == 0) {
     fold_each(at, w.rank(), w.size(), n, how, last);

@@ -294,10 +294,18 @@ void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& 
   fold_each(at, done, 1, n, how, last);
 }
 
+// The loops of a kernel's workers stand in device_loops.hpp. Did they not take the same arguments, these here would go in
+// their place, correct and slow.
+template <class Worker>
+RINGLET_HD constexpr void only_here() {
+  static_assert(!std::is_base_of_v<of_many_threads, Worker>, "ringlet: a kernel's workers need detail/device_loops.hpp");
+}
+
 RINGLET_ANY_EXEC
 template <worker Worker, class Arithmetic>
 RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::size_t n, Arithmetic const& how,
                                bool last, bool far, bool wire_far) {
+  only_here<Worker>();
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
     if (!__builtin_is_constant_evaluated()) return fold_here(at, n, how, last, far, wire_far);
@@ -328,6 +336,7 @@ RINGLET_HD constexpr void fold(Worker w, operands<Arithmetic> const& at, std::si
 RINGLET_ANY_EXEC
 template <worker Worker, class T>
 RINGLET_HD constexpr void copy(Worker w, T* wire, T* result, T const* from, std::size_t n, bool far) {
+  only_here<Worker>();
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<Worker, this_thread>)
     if (!__builtin_is_constant_evaluated()) {
