@@ -8,7 +8,8 @@
 In every kernel: what other ranks write is read by acquiring, and what they read is written by releasing, both for the whole
 system; nothing is loaded by the non-coherent path, which may show what was there before; no thread has memory of its own,
 neither an array nor a spilled register; at most 128 registers, for blocks of 512 threads. And 16 bytes are loaded and stored
-at once, but of 8-bit floats, which are calculated with 8 at a time, and where lines of 16 bytes carry two words."""
+at once, by what reduces too and not only by what copies; but of 8-bit floats, which are calculated with 8 at a time, and
+where lines of 16 bytes carry two words."""
 
 import collections
 import re
@@ -24,6 +25,27 @@ Kernel = collections.namedtuple("Kernel", "name code")
 def kernels(ptx):
     parts = re.split(r"^\.visible \.entry (\S+?)\(", ptx, flags=re.MULTILINE)
     return [Kernel(name, code) for name, code in zip(parts[1::2], parts[2::2])]
+
+
+def reduces(code, load):
+    """Whether a value is calculated from two that came by such loads: what another rank gives, and this rank's own."""
+    loaded, steps = set(), []  # registers with what came so, or was made of it
+    for line in code.splitlines():
+        found = re.match(r"[\s{]*(?:@!?%\w+\s+)?([a-z][\w.:]*)\s+(\{[^}]*\}|[^,;]+)(.*)", line)
+        if not found:
+            continue
+        to, of = (set(re.findall(r"%\w+", part)) for part in found.groups()[1:])
+        if re.match(load, found[1]):
+            loaded |= to
+        elif not re.match(r"(ld|st)\b", found[1]):
+            steps.append((found[1], to, of))
+    before = 0
+    while len(loaded) != before:
+        before = len(loaded)
+        for _, to, of in steps:
+            if of & loaded:
+                loaded |= to
+    return any(re.match(r"(add|mul|fma|min|max|setp)\b", what) and len(of & loaded) > 1 for what, _, of in steps)
 
 
 def faults_of(ptx, report):
@@ -47,6 +69,8 @@ def faults_of(ptx, report):
             wide = r"\b{}(\.global)?\.(v4\.[bufs]32|v2\.[bufs]64)\b"
             check(re.search(wide.format("ld"), code), "loads no 16 bytes at once")
             check(re.search(wide.format("st"), code), "stores no 16 bytes at once")
+            if not re.search(r"\d+keepE", name):
+                check(reduces(code, wide.format("ld")), "adds up nothing that was loaded 16 bytes at once")
     assembled = re.findall(r"Compiling entry function '(\S+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
                            r"(\d+) bytes spill loads.*?Used (\d+) registers", report, re.DOTALL)
     if len(assembled) != len(found):
@@ -64,6 +88,11 @@ RIGHT = """
   ld.acquire.sys.global.u64 %rd1, [%rd2];
   ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd3];
   st.global.v4.u32 [%rd4], {%r1, %r2, %r3, %r4};
+  ld.v4.u32 {%r5, %r6, %r7, %r8}, [%rd6];
+  @%p1 ld.v4.u32 {%r9, %r10, %r11, %r12}, [%rd7];
+  mov.b32 %f1, %r5;
+  { cvt.f32.bf16 %f2, %r9;}
+  add.f32 %f3, %f1, %f2;
   st.release.sys.global.u64 [%rd5], %rd1;
 """
 REPORT = """
@@ -77,7 +106,9 @@ PLANTED = [
     ("st.release.sys", "st.relaxed.sys"),
     ("st.release.sys", "st.release.gpu"),
     ("ld.global.v4.u32", "ld.global.nc.v4.u32"),
-    ("ld.global.v4.u32", "ld.global.v2.u32"),
+    ("v4.u32 {", "v2.u32 {"),
+    ("ld.v4.u32 {%r5, %r6, %r7, %r8}", "ld.u32 %r5"),
+    ("ld.v4.u32 {%r9, %r10, %r11, %r12}", "ld.u32 %r9"),
     ("st.global.v4.u32", "st.global.u32"),
     ("st.global.v4.u32", "st.local.u32 [%rd9], %r1;\n  st.global.v4.u32"),
     (".visible .entry", ".func"),
