@@ -59,7 +59,7 @@ struct thread_block {
   explicit thread_block(unsigned n) : size(n) {}
 };
 
-class block_thread : of_many_threads {
+class block_thread {
  public:
   block_thread(thread_block& block, unsigned rank) : block_(&block), rank_(rank) {}
   unsigned rank() const { return rank_; }
@@ -173,7 +173,7 @@ class fibres {
   void const* what_ = nullptr;
 };
 
-class block_fibre : of_many_threads {
+class block_fibre {
  public:
   block_fibre(fibres::block& block, unsigned rank) : block_(&block), rank_(rank) {}
   unsigned rank() const { return rank_; }

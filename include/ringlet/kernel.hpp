@@ -31,7 +31,7 @@ concept kernel_worker = worker<W> && requires(W const w, unsigned k) {
 inline constexpr std::size_t common_bytes = 256;
 
 namespace detail {
-struct any_kernel_worker : this_thread, of_many_threads {
+struct any_kernel_worker : this_thread {
   RINGLET_HD void pause(unsigned) const {}
   RINGLET_HD void* common() const { return nullptr; }
 };
@@ -76,8 +76,8 @@ RINGLET_HD inline std::uint64_t device_clock() {
 // never declarations, or nvcc's passes would see different programs.
 
 namespace detail {
-// What does not depend on how many threads a worker has.
-struct of_a_device : of_many_threads {
+// What does not depend on how many threads a worker has. Its namespace is where `combine` finds the loops for them.
+struct of_a_device {
   RINGLET_HD void pause([[maybe_unused]] unsigned k) const {
 #if defined(__CUDA_ARCH__)
     if (k > 64) __nanosleep(40);

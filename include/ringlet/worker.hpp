@@ -12,8 +12,6 @@ namespace detail {
 struct always {
   RINGLET_HD constexpr bool operator()() const { return true; }
 };
-// Workers of kernels have this as their base, for the sake of its namespace: there `combine` finds the loops for them.
-struct of_many_threads {};
 }  // namespace detail
 
 /// Who executes an operation: one thread, or several that act as one (a warp or a block of a device).

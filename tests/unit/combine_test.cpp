@@ -8,8 +8,10 @@
 #include <complex>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <random>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -171,7 +173,34 @@ struct of {
   using operation = Op;
 };
 
+// What is fast is found for the types it is for: without it the bits are the same.
+#if defined(__x86_64__)
+template <class T, class Op = sum>
+constexpr bool in_registers = detail::adds_in_registers<arithmetic<T, Op>>;
+static_assert(in_registers<float> && in_registers<double> && in_registers<float16> && in_registers<bfloat16>);
+static_assert(in_registers<std::int8_t> && in_registers<std::uint16_t> && in_registers<int> && in_registers<long>);
+static_assert(in_registers<float, average> && in_registers<double, average> && in_registers<bfloat16, average>);
+static_assert(!in_registers<int, average> && !in_registers<float, product> && !in_registers<bool>);
+static_assert(detail::has_f16c<float, float16> && detail::has_f16c<float16, float>);
+static_assert(detail::in_blocks<arithmetic<std::complex<double>, product>>);
+static_assert(!detail::in_blocks<arithmetic<large, sum_of_large>>);
+static_assert(detail::can_stream || RINGLET_SANITIZED);
+
+bool const vectors_by_default = detail::use_vectors;
+#endif
+
 }  // namespace
+
+#if defined(__x86_64__)
+TEST_CASE("vectors are used where the kernel says that the processor has them") {
+  std::ifstream about("/proc/cpuinfo");
+  std::string flags;
+  while (std::getline(about, flags) && flags.rfind("flags", 0) != 0) {
+  }
+  CHECK(vectors_by_default ==
+        ((flags + ' ').find(" avx2 ") != flags.npos && (flags + ' ').find(" f16c ") != flags.npos));
+}
+#endif
 
 TEST_CASE_TEMPLATE(
     "C10 C11 every length, alignment and shape, with vectors and without: as element by element, and not a byte beyond",

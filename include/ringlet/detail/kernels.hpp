@@ -294,11 +294,13 @@ void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& 
   fold_each(at, done, 1, n, how, last);
 }
 
-// The loops of a kernel's workers stand in device_loops.hpp. Did they not take the same arguments, these here would go in
-// their place, correct and slow.
+// The loops of a kernel's workers stand in device_loops.hpp. Were they not found there, by the worker's namespace or a
+// base's, or took other arguments, these here would go in their place, correct and slow.
 template <class Worker>
 RINGLET_HD constexpr void only_here() {
-  static_assert(!std::is_base_of_v<of_many_threads, Worker>, "ringlet: a kernel's workers need detail/device_loops.hpp");
+  static_assert(
+      !requires(Worker const& w) { w.common(); },
+      "ringlet: a kernel's worker needs the loops of detail/device_loops.hpp, found by a base in ringlet::detail");
 }
 
 RINGLET_ANY_EXEC
