@@ -8,6 +8,9 @@
 
 namespace tests {
 
+// What tests set where a transport has it (ranks.hpp, suite/suite.hpp), this one has.
+static_assert(requires(ringlet::fabric::settings s) { s.slots + s.slot_bytes + s.lanes + s.chord_bytes; });
+
 // A name as a template argument.
 template <std::size_t N>
 struct name {

@@ -4,12 +4,13 @@
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <span>
+#include <string>
 
 #include "../over_both.hpp"
 #include "ringlet/all_gather.hpp"
@@ -41,9 +42,12 @@ class pages {
 };
 
 bool enough_memory(std::size_t gibibytes) {
-  struct sysinfo s;
-  ::sysinfo(&s);
-  return (s.freeram + s.bufferram) * std::size_t{s.mem_unit} > gibibytes << 30;
+  std::ifstream about("/proc/meminfo");
+  std::string name, unit;
+  std::size_t kibibytes = 0;
+  while (about >> name >> kibibytes >> unit && name != "MemAvailable:") {
+  }
+  return kibibytes > gibibytes << 20;
 }
 
 }  // namespace

@@ -224,6 +224,11 @@ static_assert([] {
   return waits.poll() == status::failed && waits.disagreement() == nullptr;
 }());
 
+// --- with a number of ranks known while compiling, so are its steps ---
+
+static_assert(detail::extent_of<ring_schedule<all_reduce, 4>> == 4);
+static_assert(detail::extent_of<ring_schedule<all_reduce>> == dynamic_size);
+
 // --- neighbours may be writing to what an operation describes: it stays where it is ---
 
 using operation = two_ranks<all_reduce>::operation;

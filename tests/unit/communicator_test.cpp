@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <thread>
@@ -203,5 +204,29 @@ TEST_CASE_TEMPLATE("a transport may say how often a wait yields before it rests"
           if (comm.rank() == 1) std::this_thread::sleep_for(50ms);
           ringlet::barrier(comm);
           expect(comm.rank() == 1 || (comm.transport().rests > 0) == (X::yields == 0), "rests");
+        }) == 0);
+}
+
+// Counts how often it is to wait until no peer is at this rank's buffers.
+class counted_settles : public ringlet::in_process {
+ public:
+  using in_process::in_process;
+  void settle() {
+    ++settles;
+    in_process::settle();
+  }
+  int settles = 0;
+};
+
+TEST_CASE("where peers can reach buffers, none is at them when an operation has failed") {
+  std::atomic<bool> started = false;
+  CHECK(on<threads<counted_settles>>(2, [&](auto& comm) {
+          std::vector<int> x(1);
+          auto operation = ringlet::async_all_reduce(comm, x);
+          if (comm.rank() == 1) started = true;
+          while (!started) std::this_thread::yield();
+          if (comm.rank() == 0) comm.abort("enough");
+          expect(error_of([&] { operation.wait(); }), errc::aborted, "enough");
+          expect(comm.transport().settles > 0, "it has not settled");
         }) == 0);
 }

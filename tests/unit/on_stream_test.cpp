@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "../emulated.hpp"
@@ -20,7 +22,42 @@ namespace {
 using namespace tests;
 using ringlet::on;
 
+// Notes which kernel was launched last, in words of the compiler.
+struct noting_runtime : emulated {
+  static inline std::string launched;
+  template <ringlet::kernel_body Body>
+  static void launch(stream s, unsigned blocks, unsigned threads, Body const& body) {
+    launched = __PRETTY_FUNCTION__;
+    emulated::launch(s, blocks, threads, body);
+  }
+};
+
 }  // namespace
+
+TEST_CASE("each size takes the route that the settings choose") {
+  CHECK(launch(3, [](self who) {
+          noting_runtime::use(who.rank);
+          ringlet::connect_options<ringlet::cuda_ipc<noting_runtime>> o;
+          o.transport.slots = 2, o.transport.slot_bytes = 256, o.transport.lanes = 2;
+          o.transport.select = {.line_bytes = 1 << 10, .one_shot_bytes = 4 << 10, .staged_bytes = 16 << 10};
+          auto comm = ringlet::connect<ringlet::cuda_ipc<noting_runtime>>(who, o);
+          auto const memory = comm.allocate<std::byte>(32 << 10);
+          stream s;
+          auto const takes = [&](char const* kernel, auto like, std::size_t bytes, auto op) {
+            std::span const part(reinterpret_cast<decltype(like)*>(memory.data()), bytes / sizeof like);
+            ringlet::all_reduce(on(s.get()), comm, part, op);
+            expect(contains(noting_runtime::launched, std::string("Body = ringlet::") + kernel),
+                   std::to_string(bytes) + " bytes take " + noting_runtime::launched);
+          };
+          takes("line_kernel<", float{}, 256, ringlet::sum{});
+          takes("direct_kernel<", std::complex<double>{}, 256, ringlet::sum{});  // too large for lines
+          takes("direct_kernel<", float{}, 2 << 10, ringlet::sum{});
+          takes("direct_kernel<", float{}, 8 << 10, ringlet::average{});
+          takes("direct_or_ring_kernel<", float{}, 32 << 10, ringlet::sum{});
+          takes("ring_kernel<", float{}, 256, ringlet::scaled_sum{2.0F});  // each rank may have another factor
+          ringlet::wait(on(s.get()), comm);
+        }) == 0);
+}
 
 TEST_CASE("calls of one communicator on several streams run one after the other") {
   for (bool one_device : {false, true})

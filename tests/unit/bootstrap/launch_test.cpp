@@ -162,7 +162,7 @@ TEST_CASE("launch waits for its own children only") {
 TEST_CASE("what ranks print is neither lost nor printed twice") {
   auto const text = written_to(stdout, [] {
     std::printf("caller;");
-    launch(2, [](self b) { std::printf("rank %d;", b.rank); });
+    CHECK(launch(2, [](self b) { std::printf("rank %d;", b.rank); }) == 0);
   });
   CHECK(text.size() == std::string("caller;rank 0;rank 1;").size());
   CHECK(contains(text, "caller;"));

@@ -2,7 +2,9 @@
 #include "ringlet/bootstrap/tcp_store.hpp"
 
 #include <doctest/doctest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +31,15 @@ using ringlet::tcp_store;
 
 std::string const loopback = "127.0.0.1";
 
+// Whether this machine itself can be reached by IPv6.
+bool has_ipv6() {
+  int const s = ::socket(AF_INET6, SOCK_STREAM, 0);
+  sockaddr_in6 here{};
+  here.sin6_family = AF_INET6, here.sin6_addr = in6addr_loopback;
+  bool const bound = ::bind(s, reinterpret_cast<sockaddr*>(&here), sizeof here) == 0;
+  ::close(s);
+  return bound;
+}
 // A port that was free a moment ago.
 std::uint16_t free_port() { return tcp_server({.linger = 0ms}).port(); }
 
@@ -86,17 +97,15 @@ TEST_CASE("C71 a host name that is 127.0.1.1 works on one machine, and for sever
 }
 
 TEST_CASE("C72 one server, a client by IPv4 and a client by IPv6") {
-  tcp_server server({.address = "::", .job = "a"});
-  tcp_store by4(loopback, server.port(), "a", in_ms(10'000));
-  CHECK(by4.set("from 4", "4"));
-  std::optional<tcp_store> by6;
-  auto const [why, words] = failure_of([&] { by6.emplace("::1", server.port(), "a", in_ms(2'000)); });
-  if (!by6) {
-    MESSAGE("skipped: no IPv6 here: " << words);
+  if (!has_ipv6()) {
+    MESSAGE("skipped: no IPv6 here");
     return;
   }
-  CHECK(by6->get("from 4", in_ms(1000)) == "4");
-  CHECK(by6->set("from 6", "6"));
+  tcp_server server({.address = "::", .job = "a"});
+  tcp_store by4(loopback, server.port(), "a", in_ms(10'000)), by6("::1", server.port(), "a", in_ms(10'000));
+  CHECK(by4.set("from 4", "4"));
+  CHECK(by6.get("from 4", in_ms(1000)) == "4");
+  CHECK(by6.set("from 6", "6"));
   CHECK(by4.get("from 6", in_ms(1000)) == "6");
 }
 

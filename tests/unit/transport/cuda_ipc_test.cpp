@@ -19,7 +19,10 @@ using namespace tests;
 using ringlet::on;
 using R = ringlet::emulated_runtime;
 
-static_assert(ringlet::transport<over_emulated>);
+static_assert(ringlet::transport<over_emulated> && ringlet::mapped_peers<over_emulated, float>);
+// Capabilities that a transport may have, and this one has.
+static_assert(requires(over_emulated & x) { x.settle(), x.absent(); });
+static_assert(requires(over_emulated & x, std::byte* p) { x.close_window(p), x.refuse_on_device(p); });
 
 // Whether an all-reduce of some floats on the device is right.
 template <class Comm>

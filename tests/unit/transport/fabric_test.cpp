@@ -19,6 +19,9 @@ using namespace tests;
 using ringlet::fabric;
 
 static_assert(ringlet::transport<fabric>);
+// Capabilities that a transport may have, and this one has.
+static_assert(fabric::yields == 0);
+static_assert(requires(fabric & x, std::byte* p) { x.settle(), x.close_window(p); });
 
 namespace {
 

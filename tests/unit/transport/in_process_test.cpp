@@ -13,6 +13,8 @@ using namespace tests;
 using ringlet::in_process;
 
 static_assert(ringlet::transport<in_process> && ringlet::mapped_peers<in_process, float>);
+// Capabilities that a transport may have, and this one has.
+static_assert(requires(in_process & x) { x.settle(), x.absent(); });
 
 TEST_CASE("the threads of one process connect, and reach each other") {
   CHECK(on<threads<in_process>>(3, [](auto& comm) {

@@ -80,6 +80,20 @@ struct told_to {
   ringlet::call called;
 };
 
+// A transport that counts how often it is to wait until no peer is at this rank's buffers.
+template <class X>
+struct settling : X {
+  using X::X;
+  void settle() { ++settles; }
+  int settles = 0;
+};
+// One that says how often a wait yields.
+struct restless : sockets {
+  using sockets::sockets;
+  static constexpr unsigned yields = 7;
+};
+static_assert(ringlet::mixed<ringlet::shared_memory, restless>::yields == 7);
+
 }  // namespace
 
 TEST_CASE("all kinds of rings: all near, all far, one change, many, hosts of different sizes in any order") {
@@ -182,8 +196,26 @@ TEST_CASE("what a rank tells reaches those of its host and those of others") {
   }
 }
 
+TEST_CASE("when an operation has failed, no peer is at buffers by either transport") {
+  using X = ringlet::mixed<settling<ringlet::shared_memory>, settling<sockets>, letters<'a', 'a', 'b'>>;
+  CHECK(launch(3, [](self who) {
+          auto comm = ringlet::connect<X>(who);
+          expect(error_of([&] {
+                   ringlet::barrier(comm);
+                   if (comm.rank() == 1) comm.abort("enough");
+                   for (;;) ringlet::barrier(comm);
+                 }),
+                 errc::aborted, "enough");
+          if (comm.rank() == 1) return;  // it had none under way
+          expect(comm.transport().near().settles > 0 && comm.transport().far().settles > 0, "one has not settled");
+        }) == 0);
+}
+
 TEST_CASE("what cannot work is refused, on all ranks, with the reason") {
   using X = on_hosts<'a', 'a', 'b', 'b'>;
+  X::settings few;
+  few.slots = 1;
+  expect(error_of([&] { few.check(); }), errc::invalid_argument, "slots is 1");
   CHECK(launch(4, [](self who) {
           ringlet::connect_options<X> options;
           options.transport.lanes = 2;
