@@ -351,6 +351,10 @@ class arithmetic {
   /// True if the last rank changes the reduced value.
   static constexpr bool finishes = requires(operation const& op, accumulator const& a) { op.finish(a, 1); };
 
+  // One that changes the operator, or what it is given, would otherwise be left out without a word.
+  static_assert((lifts || !requires(operation & op, accumulator& a) { op.lift(a); }) &&
+                    (finishes || !requires(operation & op, accumulator& a) { op.finish(a, 1); }),
+                "ringlet: lift(x) and finish(v, ranks) of an operator take an accumulator as it is, and are const");
   static_assert(ringlet::element<T>,
                 "ringlet: an element is a non-empty, trivially copyable object, and no pointer: its bytes travel");
   static_assert(alignof(T) <= interference && alignof(wire) <= interference,
