@@ -316,7 +316,8 @@ TEST_CASE("as many hosts must be named as there are ranks") {
 
 TEST_CASE("a negative time to wait is refused before anyone is waited for") {
   ringlet::connect_options<sockets> soon, never;
-  soon.connect_timeout = std::chrono::milliseconds(50), never.timeout = std::chrono::milliseconds(-5);
+  soon.connect_timeout = never.connect_timeout = std::chrono::milliseconds(50);
+  never.timeout = std::chrono::milliseconds(-5);
   ringlet::memory_store store;
   ringlet::bootstrap<ringlet::memory_store> const one{0, 2, store};
   expect(error_of([&] { (void)ringlet::connect_hierarchical<sockets, sockets>(one, soon, never); }),
