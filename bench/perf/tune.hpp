@@ -13,34 +13,36 @@
 #include <vector>
 
 #include "../timing.hpp"
-#include "command_line.hpp"
 #include "options.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/store.hpp"
 #include "ringlet/transport/fabric_wire.hpp"
 #include "ringlet/transport/shared_memory.hpp"
-#include "ringlet/tuning_file.hpp"
+#include "settings.hpp"
 
 namespace perf {
 
 /// Says which route each size takes, and why.
 inline void explain(options const& o) {
   auto const s = settings_for<ringlet::shared_memory>(o);
-  std::printf("# ranks: %d memory: %s %s\n#\n", o.ranks, o.allocated ? "allocated" : "ordinary",
+  std::printf("# ranks: %d buffers: %s %s\n#\n", o.ranks, o.allocated ? "allocated" : "ordinary",
               o.select.describe().c_str());
   std::printf("# %12s  %-8s  why\n", "size", "route");
   for (std::size_t bytes = o.least; bytes <= o.most; bytes = o.next(bytes)) {
     bool const threads = o.transport == "in_process", mapped = threads || o.transport == "shared_memory";
     bool const in_reach = threads || o.allocated;
+    bool const has_root = o.collective == "broadcast" || o.collective == "reduce";
     std::size_t const part = (bytes + static_cast<std::size_t>(o.ranks) - 1) / static_cast<std::size_t>(o.ranks);
     std::size_t const input = o.collective == "all_gather" ? part : bytes;
-    auto const route = mapped ? o.select.choose(input, bytes, o.ranks, in_reach, s.board_bytes,
-                                                ringlet::stage_row(s.stage_bytes, o.ranks) != 0)
-                              : ringlet::route::ring;
+    auto const routed = [&](bool reached) {
+      return o.select.choose(input, bytes, o.ranks, reached, s.board_bytes,
+                             ringlet::stage_row(s.stage_bytes, o.ranks) != 0);
+    };
+    auto route = mapped ? routed(in_reach || has_root) : ringlet::route::ring;
+    if (has_root && !in_reach && route == ringlet::route::direct) route = ringlet::route::ring;
     ringlet::fabric_shape shape;
     shape.slot_bytes = o.slot_bytes.value_or(shape.slot_bytes);
-    bool const has_root = o.collective == "broadcast" || o.collective == "reduce";
     if (o.transport == "fabric" && o.ranks > 1 && !has_root && input <= shape.most_by_chords(o.ranks)) {
       std::printf("  %12zu  %-8s  a rank's input, %zu B, is at most chord_bytes\n", bytes, "chords", input);
       continue;
@@ -55,7 +57,9 @@ inline void explain(options const& o) {
       case ringlet::route::direct: why = "all ranks can reach this memory"; break;
       case ringlet::route::staged: why = "at most staged_bytes, and out of the others' reach"; break;
       case ringlet::route::ring:
-        why = !mapped ? "ranks of this transport share no memory" : "above staged_bytes, and out of the others' reach";
+        why = !mapped    ? "ranks of this transport share no memory"
+              : has_root ? "out of the others' reach"
+                         : "above staged_bytes, and out of the others' reach";
     }
     std::printf("  %12zu  %-8s  %s\n", bytes, ringlet::to_string(route), why.c_str());
   }

@@ -298,7 +298,8 @@ void fold_here(operands<Arithmetic> const& at, std::size_t n, Arithmetic const& 
 // their place, correct and slow.
 template <class Worker>
 RINGLET_HD constexpr void only_here() {
-  static_assert(!std::is_base_of_v<of_many_threads, Worker>, "ringlet: a kernel's workers need detail/device_loops.hpp");
+  static_assert(!std::is_base_of_v<of_many_threads, Worker>,
+                "ringlet: a kernel's workers need detail/device_loops.hpp");
 }
 
 RINGLET_ANY_EXEC
