@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -20,6 +22,7 @@
 #include "perf/elements.hpp"
 #include "perf/memory.hpp"
 #include "perf/results.hpp"
+#include "perf/settings.hpp"
 #include "perf/tune.hpp"
 #include "ringlet/all_gather.hpp"
 #include "ringlet/all_reduce.hpp"
@@ -76,7 +79,7 @@ void introduce(any_communicator& any, options const& o) {
         all[static_cast<std::size_t>(comm.rank())] = me;
         ringlet::all_gather(comm, all);
         if (comm.rank() != 0) return;
-        std::printf("# ringlet %s %s transport: %s ranks: %d memory: %s pinned: %d\n", version().c_str(),
+        std::printf("# ringlet %s %s transport: %s ranks: %d buffers: %s pinned: %d\n", version().c_str(),
                     o.collective.c_str(), o.transport.c_str(), comm.size(), o.allocated ? "allocated" : "ordinary",
                     o.pin);
         std::printf(
@@ -154,7 +157,12 @@ int run(any_communicator any, options const& o) {
     measure_barrier(any, o, r);
   } else {
     for (element_entry const& e : elements)
-      if (o.type == e.name || o.type == "all") e.measure(any, o, e.name, r);
+      if (o.type == e.name || o.type == "all") {
+        if (o.collective == "broadcast")
+          measure_broadcast(any, o, e.name, e.bytes, r);
+        else
+          e.measure(any, o, e.name, r);
+      }
   }
   r.footer();
   if (rank == 0) write_results(o, size, r, copies(any));
@@ -162,22 +170,24 @@ int run(any_communicator any, options const& o) {
 }
 
 template <ringlet::store S>
-int work(ringlet::bootstrap<S> who, options o) {
-  if (!o.tuning.empty()) o.select = ringlet::tuned_by(o.tuning, who.size);
-  return o.tune.empty() ? run(connect(who, o), o) : tune(who, o);
+int work(ringlet::bootstrap<S> who, options const& o) {
+  try {
+    return o.tune.empty() ? run(connect(who, o), o) : tune(who, o);
+  } catch (std::bad_alloc const&) {
+    throw std::runtime_error("no memory is given to this rank: " + memory_words(o, who.size) +
+                             ", or raise the limit of a process (ulimit -v)");
+  }
 }
 
 }  // namespace
 }  // namespace perf
 
 int main(int argc, char** argv) {
-  perf::options o;
-  if (auto const status = perf::parse(argc, argv, o)) return *status;
   try {
     auto const where = ringlet::environment();
+    perf::options o;
+    if (auto const status = perf::parse(argc, argv, where, o)) return *status;
     if (o.explain) {
-      if (where.launcher != "none") o.ranks = where.size;
-      if (!o.tuning.empty()) o.select = ringlet::tuned_by(o.tuning, o.ranks);
       if (where.rank <= 0) perf::explain(o);
       return 0;
     }

@@ -2,18 +2,69 @@
 #include "command_line.hpp"
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "collector.hpp"
 #include "elements.hpp"
+#include "plot.hpp"
+#include "ringlet/tuning_file.hpp"
+#include "settings.hpp"
 
 namespace perf {
+namespace {
 
-std::optional<int> parse(int argc, char** argv, options& o) {
+constexpr std::size_t most_bytes = std::size_t{1} << 48;  // more than any machine has
+
+// In words, which CLI11's own ranges are not: they print numbers of 300 digits, and let nan pass.
+template <class Number>
+CLI::Validator from_to(Number least, Number most, char const* what = "a number") {
+  std::ostringstream words;
+  words << what << " from " << least << " to " << most;
+  return {[=, range = words.str()](std::string& given) {
+            Number n{};
+            bool const well = CLI::detail::lexical_cast(given, n) && n >= least && n <= most;
+            return well ? std::string() : given + " was given: give " + range;
+          },
+          ""};
+}
+
+template <class Setting>
+std::string transports_with(Setting const&) {
+  std::string names;
+  auto const add = [&]<class X>(entry<X> const& e) {
+    if (Setting::template is_of<X>) names += (names.empty() ? "" : ", ") + std::string(e.name);
+  };
+  std::apply([&](auto const&... e) { (add(e), ...); }, transports);
+  return names;
+}
+
+// Bytes of memory that can still be had; no limit where the system does not say.
+double available_memory() {
+  std::ifstream info("/proc/meminfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("MemAvailable:")) return 1024 * std::strtod(line.c_str() + 13, nullptr);
+  return HUGE_VAL;
+}
+
+}  // namespace
+
+std::string memory_words(options const& o, int ranks) {
+  return "buffers take " + size_text(o.buffers()) + " a rank, " + size_text(ranks * o.buffers()) + " for " +
+         std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + ", and this machine has " +
+         size_text(available_memory()) + " of memory available: give a smaller size (-e), or fewer ranks";
+}
+
+std::optional<int> parse(int argc, char** argv, ringlet::launch_environment const& where, options& o) {
   CLI::App app(
       "Times a collective of ringlet and checks every element of its results.\n"
       "Started by torchrun, mpirun, mpiexec or srun, their processes are the ranks; else it starts ranks itself.\n"
@@ -27,40 +78,40 @@ std::optional<int> parse(int argc, char** argv, options& o) {
 
   app.add_option("collective", o.collective, "What to time")
       ->required()
-      ->check(CLI::IsMember({"all_reduce", "reduce_scatter", "all_gather", "barrier"}));
+      ->check(CLI::IsMember({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier"}));
   app.add_option_function<std::string>(
          "--beside", [&](std::string const&) { o.collector = true; },
          "What to measure as well, at each size: the obvious all_reduce, in which rank 0 gathers, sums and sends back")
       ->check(CLI::IsMember({"collector"}));
   app.add_option("--transport", o.transport, "Over what")->check(CLI::IsMember(names))->capture_default_str();
   app.add_option("--ranks", o.ranks, "How many to start, without a launcher")
-      ->check(CLI::Range(1, 4096))
+      ->check(from_to(1, 4096))
       ->capture_default_str();
-  app.add_option("-b,--minbytes", o.least, "Smallest size of the whole buffer; K, M, G are powers of 1024")
-      ->transform(CLI::AsSizeValue(false))
+  auto const bytes = [&](char const* name, std::size_t& to, std::size_t least, char const* what) {
+    return app.add_option(name, to, what)
+        ->transform(CLI::AsSizeValue(false))
+        ->check(from_to(least, most_bytes, "bytes"));
+  };
+  bytes("-b,--minbytes", o.least, 0, "Smallest size of the whole buffer; K, M, G are powers of 1024")
       ->capture_default_str();
-  app.add_option("-e,--maxbytes", o.most, "Largest size")->transform(CLI::AsSizeValue(false))->capture_default_str();
+  bytes("-e,--maxbytes", o.most, 0, "Largest size")->capture_default_str();
   auto* const factor = app.add_option("-f,--stepfactor", o.factor, "From one size to the next: times this")
-                           ->check(CLI::Range(2, 1 << 30))
+                           ->check(from_to(2, 1 << 30))
                            ->capture_default_str();
   auto* const step =
-      app.add_option("-i,--stepbytes", o.step, "From one size to the next: so many bytes more; without -f")
-          ->transform(CLI::AsSizeValue(false))
-          ->check(CLI::PositiveNumber)
-          ->excludes(factor);
-  app.add_option("-n,--iters", o.iterations, "Calls that are timed")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
+      bytes("-i,--stepbytes", o.step, 1, "From one size to the next: so many bytes more; without -f")->excludes(factor);
+  app.add_option("-n,--iters", o.iterations, "Calls that are timed")->check(from_to(1, 1 << 30))->capture_default_str();
   app.add_option("-w,--warmup_iters", o.warm_up, "Calls before them, at each size")
-      ->check(CLI::NonNegativeNumber)
+      ->check(from_to(0, 1 << 30))
       ->capture_default_str();
   app.add_option("-c,--check", o.checks, "Calls after them whose results are checked")
-      ->check(CLI::NonNegativeNumber)
+      ->check(from_to(0, 1 << 30))
       ->capture_default_str();
   app.add_option("-d,--datatype", o.type, "Elements")->check(CLI::IsMember(types))->capture_default_str();
   app.add_option("-o,--op", o.op, "Operator")
       ->check(CLI::IsMember({"sum", "prod", "min", "max", "avg", "all"}))
       ->capture_default_str();
+  app.add_option("-r,--root", o.root, "Of broadcast and reduce: 0 unless given; -1: each rank in turn");
   app.add_option_function<std::string>(
          "--memory", [&](std::string const& s) { o.allocated = s == "allocated"; },
          "Buffers: ordinary memory, or allocated by the communicator")
@@ -69,28 +120,27 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   app.add_flag("--emulated", o.emulated,
                "With cuda_ipc: the host plays the devices; shows that it works, and says nothing of speed");
   app.add_flag("--pin", o.pin, "Bind each rank to a processor, without a launcher");
-  auto const bytes = [&](char const* name, std::optional<std::size_t>& to, char const* what) {
-    app.add_option(name, to, what)->transform(CLI::AsSizeValue(false));
+  auto const add_setting = [&](auto const& s) {
+    auto* const added = app.add_option(s.name, o.*s.given, s.what);
+    if constexpr (std::is_same_v<std::remove_reference_t<decltype(o.*s.given)>, decltype(o.slots)>) {
+      if (std::string_view(s.name).ends_with("-bytes")) added->transform(CLI::AsSizeValue(false));
+      added->check(from_to(std::size_t{0}, most_bytes));
+    }
   };
-  app.add_option("--slots", o.slots, "Slices that a queue holds");
-  bytes("--slot-bytes", o.slot_bytes, "Bytes of a slice");
-  bytes("--board-bytes", o.board_bytes, "Bytes of a board, which holds a rank's input in one shot");
-  bytes("--stage-bytes", o.stage_bytes, "Bytes by which others reach what is in ordinary memory");
-  app.add_option("--lanes", o.lanes, "Parallel rings");
-  app.add_option("--provider", o.provider, "libfabric's providers to choose from: net,tcp or =tcp or ^tcp");
-  app.add_option("--interface", o.interface, "Network interfaces to choose from, likewise: eth or =eth0 or ^docker,lo");
+  std::apply([&](auto const&... s) { (add_setting(s), ...); }, settings);
 #if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
   app.add_option("--host-ranks", real_or_made_up_hosts::ranks_on_each,
                  "With mixed: as if so many ranks that follow each other shared a host; 0: as it is")
-      ->check(CLI::NonNegativeNumber);
+      ->check(from_to(0, 4096));
 #endif
   app.add_option("-T,--timeout", o.timeout, "Seconds that a rank waits for its peers")
-      ->check(CLI::PositiveNumber)
+      ->check(from_to(0.001, 86400.0, "seconds"))
       ->capture_default_str();
   // Better known before a long run than after it.
   CLI::Validator const writable(
       [](std::string& file) { return std::ofstream(file, std::ios::app) ? "" : "cannot write " + file; }, "FILE");
-  app.add_option("--tuning", o.tuning, "File that --tune has written: which sizes take which route")
+  std::string tuning;
+  app.add_option("--tuning", tuning, "File that --tune has written: which sizes take which route")
       ->check(CLI::ExistingFile);
   app.add_flag("--explain", o.explain, "Only say which route each size takes, and why");
   app.add_option("--tune", o.tune, "File for the routes that are fastest here with so many ranks; takes a minute")
@@ -101,10 +151,10 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   try {
     app.parse(argc, argv);
     if (step->count() > 0) o.factor = 1;
+    if (where.launcher != "none") o.ranks = where.size;
     if (o.least > o.most)
       throw CLI::ValidationError("-b", "the smallest size, " + std::to_string(o.least) + ", is above the largest, " +
                                            std::to_string(o.most) + " (-e)");
-    if (o.most > std::size_t{1} << 48) throw CLI::ValidationError("-e", "more than any machine has");
     if (o.least == 0 && o.factor > 1) throw CLI::ValidationError("-b", "0 times -f stays 0: step with -i");
     for (element_entry const& e : elements)
       if (o.type == e.name && !e.builds(o))
@@ -118,6 +168,9 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       throw CLI::ValidationError("--emulated", "is for --transport cuda_ipc");
     if (o.emulated) o.transport = emulated_devices;
     bool const on_devices = o.transport.starts_with("cuda_ipc");
+    if (on_devices && (o.collective == "broadcast" || o.collective == "reduce"))
+      throw CLI::ValidationError("collective",
+                                 o.collective + " is not for streams of devices: choose another transport");
     if (on_devices && (o.type != "float" || (o.op != "sum" && o.collective != "all_gather")))
       throw CLI::ValidationError("-d, -o",
                                  "on devices sums of float are built; for more, see built_for_devices in "
@@ -133,17 +186,35 @@ std::optional<int> parse(int argc, char** argv, options& o) {
     if (!o.tune.empty() && o.most < (std::size_t{128} << 10))
       throw CLI::ValidationError("--tune", "needs sizes of 128K at least (-e)");
     if (o.explain && o.collective == "barrier") throw CLI::ValidationError("--explain", "a barrier has no sizes");
+    if (o.root && o.collective != "broadcast" && o.collective != "reduce")
+      throw CLI::ValidationError("--root", "is for broadcast and reduce");
+    if (o.root && (*o.root < -1 || *o.root >= o.ranks))
+      throw CLI::ValidationError(
+          "--root", std::to_string(*o.root) + " was given: give a number from -1 to " + std::to_string(o.ranks - 1));
     with_transport(o, [&]<class X>(entry<X> const&) {
+      auto const check = [&](auto const& s) {
+        if (o.*s.given && !std::decay_t<decltype(s)>::template is_of<X>)
+          throw CLI::ValidationError(s.name, "is for --transport " + transports_with(s) + ", not for " + o.transport);
+      };
+      std::apply([&](auto const&... s) { (check(s), ...); }, settings);
+      if (!tuning.empty() && (has_devices<X> || !ringlet::mapped_peers<X, float>))
+        throw CLI::ValidationError("--tuning", "is for transports whose ranks share memory, not for " + o.transport);
       if (o.collector && (!ringlet::pairwise<X> || o.collective != "all_reduce" || o.type != "float" || o.op != "sum"))
         throw CLI::ValidationError("--beside",
                                    "a collector is built beside all_reduce, for sums of float, over transports "
                                    "with links between any two ranks: see bench/perf/collector.hpp");
       settings_for<X>(o);
     });
+    if (!tuning.empty()) o.select = ringlet::tuned_by(tuning, o.ranks);
+    if (int const here = where.launcher == "none" ? o.ranks : std::max(where.local_size, 1);
+        o.transport != "cuda_ipc" && here * o.buffers() > available_memory())
+      throw CLI::ValidationError("-e", memory_words(o, here));
   } catch (CLI::ParseError const& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    std::ostream nowhere(nullptr);
+    bool const speaks = where.local_rank <= 0;
+    return app.exit(e, speaks ? std::cout : nowhere, speaks ? std::cerr : nowhere) == 0 ? 0 : 2;
   } catch (ringlet::error const& e) {
-    std::fprintf(stderr, "ringlet-perf: %s\n", e.what());
+    if (where.local_rank <= 0) std::cerr << "ringlet-perf: " << e.what() << '\n';
     return 2;
   }
   return std::nullopt;

@@ -2,15 +2,20 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <tuple>
 
 #include "options.hpp"
+#include "ringlet/bootstrap/environment.hpp"
 #include "transports.hpp"
 
 namespace perf {
 
-/// Fills the options in from the command line. Says what is wrong with it, or the help that was asked for.
+/// Fills the options in from the command line, and reads the file that --tuning names. Says what is wrong with them,
+/// once on each machine, or the help that was asked for.
+/// @param where what a launcher says, whose number of ranks goes before that of the options
 /// @return the status with which to end now, 2 for wrong arguments; nothing when there is work to do
-std::optional<int> parse(int argc, char** argv, options& o);
+std::optional<int> parse(int argc, char** argv, ringlet::launch_environment const& where, options& o);
 
 /// Calls `f` with the entry of the transport that the options name.
 template <class F>
@@ -21,29 +26,7 @@ void with_transport(options const& o, F&& f) {
   std::apply([&](auto const&... e) { (try_one(e), ...); }, transports);
 }
 
-/// The settings of a transport, as far as options name them.
-/// @tparam X the transport
-/// @throws ringlet::error(errc::invalid_argument) when they cannot work
-template <class X>
-typename X::settings settings_for(options const& o) {
-  typename X::settings s;
-  if constexpr (requires { s.slots, s.slot_bytes, s.lanes; }) {
-    s.slots = o.slots.value_or(s.slots);
-    s.slot_bytes = o.slot_bytes.value_or(s.slot_bytes);
-    s.lanes = o.lanes.value_or(s.lanes);
-    if constexpr (requires { s.board_bytes, s.stage_bytes; }) {
-      s.board_bytes = o.board_bytes.value_or(s.board_bytes);
-      s.stage_bytes = o.stage_bytes.value_or(s.stage_bytes);
-    }
-    if constexpr (requires { s.stage_bytes, s.line_count; }) s.stage_bytes = o.stage_bytes.value_or(s.stage_bytes);
-    s.check();
-  }
-  auto const over = [&](auto& its) {
-    if constexpr (requires { its.provider, its.interface; }) its.provider = o.provider, its.interface = o.interface;
-  };
-  over(s);
-  if constexpr (requires { s.far; }) over(s.far);
-  return s;
-}
+/// What the buffers of so many ranks need and this machine has, in words.
+std::string memory_words(options const& o, int ranks);
 
 }  // namespace perf

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "measure.hpp"
@@ -12,12 +13,13 @@ namespace perf {
 /// An element type that ringlet-perf can measure.
 struct element_entry {
   char const* name;  ///< for -d
+  std::size_t bytes;
   void (*measure)(any_communicator&, options const&, char const* type, report&);
   bool (*builds)(options const&);
 };
 template <class T>
 constexpr element_entry element(char const* name) {
-  return {name, measure_type<T>, builds<T>};
+  return {name, sizeof(T), measure_type<T>, builds<T>};
 }
 
 /// By nccl-tests' names. Each has its line, too, in one of the files that instantiate `measure_type`.

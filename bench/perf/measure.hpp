@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "options.hpp"
@@ -15,6 +16,10 @@ namespace perf {
 /// @param type its name in tables
 template <class T>
 void measure_type(any_communicator& comm, options const& o, char const* type, report& to);
+
+/// The same of broadcast, which moves bytes, whatever they are.
+/// @param bytes of an element
+void measure_broadcast(any_communicator& comm, options const& o, char const* type, std::size_t bytes, report& to);
 
 // What ranks tell each other about a measurement; all ranks call them.
 void meet(any_communicator& comm);

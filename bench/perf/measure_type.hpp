@@ -8,6 +8,7 @@
 #include <span>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,6 +20,8 @@
 #include "operators.hpp"
 #include "ringlet/all_gather.hpp"
 #include "ringlet/all_reduce.hpp"
+#include "ringlet/broadcast.hpp"
+#include "ringlet/reduce.hpp"
 #include "ringlet/reduce_scatter.hpp"
 
 namespace perf {
@@ -32,13 +35,15 @@ template <ringlet::collective What, class T, class Op, class X>
 class measurement {
  public:
   /// `a` and `b` hold the largest size.
+  /// @param root of a collective that has one
   measurement(any_communicator& any, ringlet::communicator<X>& comm, place<X>& where, options const& o, std::span<T> a,
-              std::span<T> b, std::size_t bytes)
-      : any_(any), comm_(comm), place_(where), options_(o) {
+              std::span<T> b, std::size_t bytes, int root)
+      : any_(any), comm_(comm), place_(where), options_(o), root_(root) {
     auto const n = static_cast<std::size_t>(comm.size());
     std::size_t const whole = bytes / sizeof(T);
-    count_ = What == ringlet::collective::all_reduce ? whole : whole / n;
-    whole_ = What == ringlet::collective::all_reduce ? whole : count_ * n;  // equal chunks, as in nccl-tests
+    bool const in_chunks = !ringlet::whole_input(What) || !ringlet::whole_output(What);
+    count_ = in_chunks ? whole / n : whole;
+    whole_ = in_chunks ? count_ * n : whole;  // equal chunks, as in nccl-tests
     mine_ = count_ * static_cast<std::size_t>(comm.rank());
     // Out of place from a to b. In place everything is in b.
     in_ = a.first(ringlet::whole_input(What) ? whole_ : count_);
@@ -47,7 +52,7 @@ class measurement {
   }
 
   row run(char const* type, char const* op) {
-    return {whole_ * sizeof(T), count_, type, op, measure(false), measure(true)};
+    return {whole_ * sizeof(T), count_, type, op, measure(false), measure(true), root_};
   }
   /// The same by a collector.
   row run_collector(char const* type, char const* op) {
@@ -56,11 +61,12 @@ class measurement {
     collects_ = true;
     row r = run(type, op);
     r.root = 0;
+    r.by_collector = true;
     return r;
   }
 
  private:
-  static constexpr bool reduces = What != ringlet::collective::all_gather;
+  static constexpr bool reduces = ringlet::reduces(What);
 
   void once(bool in_place) {
     if constexpr (built_beside<What, T, Op, X>)
@@ -77,29 +83,37 @@ class measurement {
         ringlet::all_reduce(first..., in_place ? both_ : in_, in_place ? both_ : out_, op);
       } else if constexpr (What == ringlet::collective::reduce_scatter) {
         ringlet::reduce_scatter(first..., in_place ? both_ : in_, in_place ? both_.subspan(mine_, count_) : out_, op);
+      } else if constexpr (What == ringlet::collective::broadcast) {
+        ringlet::broadcast(first..., in_place ? both_ : in_, in_place ? both_ : out_, root_, op);
+      } else if constexpr (What == ringlet::collective::reduce) {
+        ringlet::reduce(first..., in_place ? both_ : in_, in_place ? both_ : out_, root_, op);
       } else {
         ringlet::all_gather(first..., in_place ? both_.subspan(mine_, count_) : in_, in_place ? both_ : out_, op);
       }
     });
   }
 
-  // An element of rank r's input in all_gather stands in the whole buffer where it goes.
+  // What rank r gives. In all_gather an element stands in the whole buffer where it goes, whoever gives it.
+  T given(std::size_t index, int rank, std::uint64_t seed) const {
+    return input<T, Op>(index, ringlet::whole_input(What) ? rank : 0, comm_.size(), seed);
+  }
   void fill(bool in_place, std::uint64_t seed) {
     bool const part = !ringlet::whole_input(What);
     std::span<T> const to = !in_place ? in_ : part ? both_.subspan(mine_, count_) : both_;
-    place_.fill(to, [&](std::size_t i) {
-      return input<T, Op>((part ? mine_ : 0) + i, reduces ? comm_.rank() : 0, comm_.size(), seed);
-    });
+    place_.fill(to, [&](std::size_t i) { return given((part ? mine_ : 0) + i, comm_.rank(), seed); });
+  }
+  // What an element of the output is after it. Of a reduce the root alone has a result, and the others what they had.
+  T right(bool in_place, std::size_t index, std::uint64_t seed) const {
+    if constexpr (What == ringlet::collective::reduce)
+      if (comm_.rank() != root_) return in_place ? given(index, comm_.rank(), seed) : T{};
+    return reduces ? expected<T, Op>(index, comm_.size(), seed) : given(index, root_, seed);
   }
   std::uint64_t wrong(bool in_place, std::uint64_t seed) {
     bool const part = !ringlet::whole_output(What);
     std::span<T const> const from = !in_place ? out_ : part ? both_.subspan(mine_, count_) : both_;
     std::uint64_t n = 0;
-    place_.for_each(from, [&](std::size_t i, T const& got) {
-      std::size_t const index = (part ? mine_ : 0) + i;
-      T const right = reduces ? expected<T, Op>(index, comm_.size(), seed) : input<T, Op>(index, 0, comm_.size(), seed);
-      n += !(got == right);
-    });
+    place_.for_each(from,
+                    [&](std::size_t i, T const& got) { n += !(got == right(in_place, (part ? mine_ : 0) + i, seed)); });
     return n;
   }
 
@@ -132,14 +146,17 @@ class measurement {
     }
 
     double const n = comm_.size(), algbw = static_cast<double>(whole_ * sizeof(T)) / 1e9 / seconds;
-    return {seconds * 1e6, algbw, algbw * (What == ringlet::collective::all_reduce ? 2 : 1) * (n - 1) / n, all_wrong,
-            carried};
+    double const factor = ringlet::rooted(What)                     ? 1
+                          : What == ringlet::collective::all_reduce ? 2 * (n - 1) / n
+                                                                    : (n - 1) / n;
+    return {seconds * 1e6, algbw, algbw * factor, all_wrong, carried};
   }
 
   any_communicator& any_;
   ringlet::communicator<X>& comm_;
   place<X>& place_;
   options const& options_;
+  int root_;
   std::size_t whole_, count_, mine_;  // elements: in all, for each rank, before this rank's
   std::span<T> in_, out_, both_, theirs_;
   bool collects_ = false;
@@ -157,17 +174,29 @@ struct series {
   char const* type;
   report& to;
   std::span<T> a, b;
+  std::size_t unit = 1;  ///< what the table counts, in elements
 
+  /// The first root and the last: nccl-tests' -1 where there is none.
+  template <ringlet::collective What>
+  std::pair<int, int> roots() const {
+    if (!ringlet::rooted(What)) return {-1, -1};
+    int const root = o.root.value_or(0);
+    return root < 0 ? std::pair(0, comm.size() - 1) : std::pair(root, root);
+  }
   template <ringlet::collective What, class Op>
   void sizes(char const* op) {
-    if constexpr (!has_devices<X> || built_for_devices<T, Op>) {
-      for (std::size_t bytes = o.least; bytes <= o.most; bytes = o.next(bytes)) {
-        to.doing(bytes, type, op);
-        measurement<What, T, Op, X> m(any, comm, where, o, a, b, bytes);
-        to.add(m.run(type, op));
-        if constexpr (built_beside<What, T, Op, X>)
-          if (o.collector) to.add(m.run_collector(type, op));
-      }
+    if constexpr (!has_devices<X> || built_for_devices<What, T, Op>) {
+      auto const [first, last] = roots<What>();
+      for (std::size_t bytes = o.least; bytes <= o.most; bytes = o.next(bytes))
+        for (int root = first; root <= last; ++root) {
+          to.doing(bytes, type, op);
+          measurement<What, T, Op, X> m(any, comm, where, o, a, b, bytes / unit * unit, root);
+          row its = m.run(type, op);
+          its.count /= unit;
+          to.add(std::move(its));
+          if constexpr (built_beside<What, T, Op, X>)
+            if (o.collector) to.add(m.run_collector(type, op));
+        }
     }
   }
   template <ringlet::collective What, class Op>
@@ -185,21 +214,29 @@ struct series {
       operators_asked_for<collective::all_reduce>();
     else if (o.collective == "reduce_scatter")
       operators_asked_for<collective::reduce_scatter>();
+    else if (o.collective == "reduce")
+      operators_asked_for<collective::reduce>();
     else
       sizes<collective::all_gather, ringlet::keep>("none");
   }
 };
 
-template <class T>
-void measure_type(any_communicator& any, options const& o, char const* type, report& to) {
+/// Calls `f` with the series of elements of one type.
+template <class T, class F>
+void with_series(any_communicator& any, options const& o, char const* type, report& to, F&& f) {
   std::visit(
       [&]<class X>(ringlet::communicator<X>& comm) {
         place<X> where;
         where.template with_buffers<T>(comm, o, o.most / sizeof(T), [&](std::span<T> a, std::span<T> b) {
-          series<T, X>{any, comm, where, o, type, to, a, b}.run();
+          f(series<T, X>{any, comm, where, o, type, to, a, b});
         });
       },
       any);
+}
+
+template <class T>
+void measure_type(any_communicator& any, options const& o, char const* type, report& to) {
+  with_series<T>(any, o, type, to, [](auto its) { its.run(); });
 }
 
 }  // namespace perf

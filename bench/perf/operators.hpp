@@ -32,17 +32,18 @@ inline constexpr bool built = std::is_same_v<Op, ringlet::sum> ||
                                (std::is_same_v<T, float> || std::is_same_v<T, std::int32_t>));
 
 /// The same where ranks have devices: kernels take longer to compile.
-template <class T, class Op>
-inline constexpr bool built_for_devices = std::is_same_v<T, float> &&
+template <ringlet::collective What, class T, class Op>
+inline constexpr bool built_for_devices = !ringlet::rooted(What) && std::is_same_v<T, float> &&
                                           (std::is_same_v<Op, ringlet::keep> || std::is_same_v<Op, ringlet::sum>);
 
 /// Whether what the options ask for is built for elements of one type. Of "all" operators there is always one.
 template <class T>
 bool builds(options const& o) {
-  if (o.op == "all" || (o.collective != "all_reduce" && o.collective != "reduce_scatter")) return true;
+  if (o.op == "all" || (o.collective != "all_reduce" && o.collective != "reduce_scatter" && o.collective != "reduce"))
+    return true;
   auto const one = [&]<class Op>(named<Op> op) {
     return o.op == op.name && (o.collective == "all_reduce" ? built<ringlet::collective::all_reduce, T, Op>
-                                                            : built<ringlet::collective::reduce_scatter, T, Op>);
+                                                            : built<ringlet::collective::reduce, T, Op>);
   };
   return std::apply([&](auto... op) { return (one(op) || ...); }, operators);
 }

@@ -32,12 +32,17 @@ struct options {
   bool emulated = false;  ///< devices are played by the host
   // For transports that have these settings; else their defaults.
   std::optional<std::size_t> slots, slot_bytes, lanes, board_bytes, stage_bytes;
-  std::string provider, interface;  ///< of fabric
-  double timeout = 60;              ///< seconds that a rank waits for its peers
-  ringlet::selection select{};      ///< which sizes take which route
-  bool explain = false;             ///< only say which route each size takes
-  std::string tuning;               ///< file to read `select` from; empty: none
-  std::string json, svg, tune;      ///< files to write; empty: none
+  std::optional<std::string> provider, interface;
+  std::optional<int> root;      ///< of broadcast and reduce, 0 by default; -1: each rank in turn
+  double timeout = 60;          ///< seconds that a rank waits for its peers
+  ringlet::selection select{};  ///< which sizes take which route
+  bool explain = false;         ///< only say which route each size takes
+  std::string json, svg, tune;  ///< files to write; empty: none
+
+  /// Bytes of a rank's buffers.
+  double buffers() const {
+    return collective == "barrier" || explain ? 0 : (tune.empty() ? 2.0 : 1.0) * static_cast<double>(most);
+  }
 
   std::size_t next(std::size_t bytes) const {
     if (factor > 1) return bytes > most / factor ? most + 1 : bytes * factor;

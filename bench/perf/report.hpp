@@ -25,7 +25,8 @@ struct row {
   std::size_t bytes, count;
   std::string type, op;
   result out_of_place, in_place;
-  int root = -1;  ///< of a collector; -1 for the collective itself
+  int root = -1;              ///< -1 where there is none
+  bool by_collector = false;  ///< instead of the collective itself
 };
 
 /// The table, as nccl-tests prints it. Only rank 0 speaks.
@@ -47,7 +48,7 @@ class report {
   }
   void add(row r) {
     for (result const* one : {&r.out_of_place, &r.in_place}) {
-      if (r.root < 0) sum_ += one->busbw, ++summed_;
+      if (!r.by_collector) sum_ += one->busbw, ++summed_;
       if (one->wrong.value_or(0) != 0) ++wrong_;
     }
     if (progress_) std::fputs("\r\033[K", stderr);

@@ -57,8 +57,10 @@ nlohmann::ordered_json json(options const& o, int ranks, report const& r, counts
 std::vector<curve> curves(report const& r) {
   std::vector<curve> all;
   for (row const& one : r.rows()) {
-    std::string const name =
-        one.type + (one.op == "none" ? "" : " " + one.op) + (one.root < 0 ? "" : ", by a collector");
+    std::string const name = one.type + (one.op == "none" ? "" : " " + one.op) +
+                             (one.by_collector ? ", by a collector"
+                              : one.root < 0   ? ""
+                                               : ", root " + std::to_string(one.root));
     auto its = std::find_if(all.begin(), all.end(), [&](curve const& c) { return c.name == name; });
     if (its == all.end()) its = all.insert(its, {name, {}});
     its->points.emplace_back(one.bytes, one.out_of_place.busbw);

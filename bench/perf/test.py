@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """test.py RINGLET-PERF TRANSPORT [ARGUMENT...]: a collector beside the ring, over that transport: at each size a row of
-each, right to the bit, and what the busiest rank carries is what the derivation says."""
+each, right to the bit, and what the busiest rank carries is what the derivation says. And broadcast and reduce: a row for
+each root, right to the bit."""
 
 import json
 import pathlib
@@ -23,6 +24,16 @@ def check(holds, words):
 def perf(*more):
     return subprocess.run([program, *more, "--transport", transport, "--ranks", str(RANKS), *arguments],
                           capture_output=True, text=True, timeout=60, check=False)
+
+
+def rows_of(collective, *more):
+    """The rows of a small run; none when it failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "results.json"
+        done = perf(collective, "-b", "8", "-e", "128K", "-f", "128", "-n", "2", "-w", "1", "-c", "2", "--json",
+                    str(file), *more)
+        check(done.returncode == 0, f"{collective} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return json.loads(file.read_text(encoding="utf-8"))["rows"] if done.returncode == 0 else []
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -49,6 +60,18 @@ for row in rows:
         buffers = its["busiest_rank_bytes"] / row["size"]
         right = 2 * (RANKS - 1) if row["root"] == 0 else 4 * (RANKS - 1) / RANKS
         check(buffers == right, f"{row['size']} B, root {row['root']}, {place}: {buffers} buffers, expected {right}")
+
+for collective, op in (("broadcast", "none"), ("reduce", "sum")):
+    for more, types, roots in ([("-d", "double"), {"double": 8}, [0]], [("-r", "-1"), {"float": 4}, [0, 1, 2]],
+                               [("-r", "2", "-d", "all"), {"int8": 1, "half": 2, "f8e5m2": 1}, [2]]):
+        rows = rows_of(collective, *more)
+        for name, size in types.items():
+            found = [(row["size"], row["count"], row["redop"], row["root"]) for row in rows if row["type"] == name]
+            right = [(bytes, bytes // size, op, root) for bytes in (8, 1 << 10, 1 << 17) for root in roots]
+            check(found == right, f"{collective} of {name}: rows {found}, expected {right}")
+        for row in rows:
+            for its in (row["out_of_place"], row["in_place"]):
+                check(its["wrong"] == 0 and its["busbw"] == its["algbw"], f"{collective}: {row}")
 
 if transport == "mixed":
     check("# Links: 1 inside hosts, 2 between" in done.stdout, "the table does not say which links there are")

@@ -13,34 +13,36 @@
 #include <vector>
 
 #include "../timing.hpp"
-#include "command_line.hpp"
 #include "options.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/communicator.hpp"
 #include "ringlet/store.hpp"
 #include "ringlet/transport/fabric_wire.hpp"
 #include "ringlet/transport/shared_memory.hpp"
-#include "ringlet/tuning_file.hpp"
+#include "settings.hpp"
 
 namespace perf {
 
 /// Says which route each size takes, and why.
 inline void explain(options const& o) {
   auto const s = settings_for<ringlet::shared_memory>(o);
-  std::printf("# ranks: %d memory: %s %s\n#\n", o.ranks, o.allocated ? "allocated" : "ordinary",
+  std::printf("# ranks: %d buffers: %s %s\n#\n", o.ranks, o.allocated ? "allocated" : "ordinary",
               o.select.describe().c_str());
   std::printf("# %12s  %-8s  why\n", "size", "route");
   for (std::size_t bytes = o.least; bytes <= o.most; bytes = o.next(bytes)) {
     bool const threads = o.transport == "in_process", mapped = threads || o.transport == "shared_memory";
     bool const in_reach = threads || o.allocated;
+    bool const has_root = o.collective == "broadcast" || o.collective == "reduce";
     std::size_t const part = (bytes + static_cast<std::size_t>(o.ranks) - 1) / static_cast<std::size_t>(o.ranks);
     std::size_t const input = o.collective == "all_gather" ? part : bytes;
-    auto const route =
-        mapped ? o.select.choose(input, bytes, in_reach, s.board_bytes, ringlet::stage_row(s.stage_bytes, o.ranks) != 0)
-               : ringlet::route::ring;
+    auto const routed = [&](bool reached) {
+      return o.select.choose(input, bytes, o.ranks, reached, s.board_bytes,
+                             ringlet::stage_row(s.stage_bytes, o.ranks) != 0);
+    };
+    auto route = mapped ? routed(in_reach || has_root) : ringlet::route::ring;
+    if (has_root && !in_reach && route == ringlet::route::direct) route = ringlet::route::ring;
     ringlet::fabric_shape shape;
     shape.slot_bytes = o.slot_bytes.value_or(shape.slot_bytes);
-    bool const has_root = o.collective == "broadcast" || o.collective == "reduce";
     if (o.transport == "fabric" && o.ranks > 1 && !has_root && input <= shape.most_by_chords(o.ranks)) {
       std::printf("  %12zu  %-8s  a rank's input, %zu B, is at most chord_bytes\n", bytes, "chords", input);
       continue;
@@ -48,12 +50,16 @@ inline void explain(options const& o) {
     std::string why;
     switch (route) {
       case ringlet::route::one_shot:
-        why = "a rank's input, " + std::to_string(input) + " B, is at most one_shot_bytes";
+        why = input <= o.select.one_shot_bytes
+                  ? "a rank's input, " + std::to_string(input) + " B, is at most one_shot_bytes"
+                  : "out of the others' reach, and what each reads of them at most boarded_bytes";
         break;
       case ringlet::route::direct: why = "all ranks can reach this memory"; break;
       case ringlet::route::staged: why = "at most staged_bytes, and out of the others' reach"; break;
       case ringlet::route::ring:
-        why = !mapped ? "ranks of this transport share no memory" : "above staged_bytes, and out of the others' reach";
+        why = !mapped    ? "ranks of this transport share no memory"
+              : has_root ? "out of the others' reach"
+                         : "above staged_bytes, and out of the others' reach";
     }
     std::printf("  %12zu  %-8s  %s\n", bytes, ringlet::to_string(route), why.c_str());
   }
@@ -106,22 +112,35 @@ int tune(ringlet::bootstrap<S> who, options const& o) {
                                                     how);
   };
   std::size_t const all = ~std::size_t{0};
-  auto shot = forced("one-shot/", {all, 0}), staged = forced("staged/", {0, all}), ring = forced("ring/", {0, 0});
+  auto shot = forced("one-shot/", {all, 0, 0}), staged = forced("staged/", {0, 0, all}),
+       large = forced("large/", {0, 0, 0});
 
-  auto const time = [&](auto& comm, std::vector<float>& x) {
+  auto const time_of = [&](auto& comm, auto& x) {
     int const calls = static_cast<int>(std::clamp<std::size_t>((std::size_t{4} << 20) / (4 * x.size()), 2, 500));
     ringlet::all_reduce(comm, x, ringlet::maximum{});
     double seconds = seconds_of(calls, [&] { ringlet::all_reduce(comm, x); });
     ringlet::all_reduce(comm, std::span(&seconds, 1), ringlet::maximum{});
     return seconds;
   };
+  auto const time = [&](auto& comm, std::size_t count, bool allocated) {
+    if (allocated) {
+      auto x = comm.template allocate<float>(count);
+      return time_of(comm, x);
+    }
+    std::vector<float> x(count);
+    return time_of(comm, x);
+  };
   // In turn, so that what else the machine does meets both; medians.
-  auto const compare = [&](auto& first, auto& second, std::size_t least, std::size_t most) {
+  auto const compare = [&](auto& first, auto& second, char const* names, bool allocated, std::size_t least,
+                           std::size_t most) {
+    if (who.rank == 0)
+      std::printf("# %12s  %s  (us, %s memory)\n", "size", names, allocated ? "allocated" : "ordinary");
     std::vector<contest> found;
     for (std::size_t bytes = least; bytes <= most; bytes *= 2) {
       std::vector<double> a, b;
-      std::vector<float> x(bytes / sizeof(float));
-      for (int round = 0; round < 9; ++round) a.push_back(time(first, x)), b.push_back(time(second, x));
+      std::size_t const count = bytes / sizeof(float);
+      for (int round = 0; round < 9; ++round)
+        a.push_back(time(first, count, allocated)), b.push_back(time(second, count, allocated));
       found.push_back({bytes, median(a), median(b)});
       if (who.rank == 0)
         std::printf("  %12zu  %10.2f  %10.2f\n", bytes, 1e6 * found.back().first, 1e6 * found.back().second),
@@ -130,12 +149,14 @@ int tune(ringlet::bootstrap<S> who, options const& o) {
     return found;
   };
 
-  if (who.rank == 0) std::printf("# %12s  %10s  %10s  (us)\n", "size", "one-shot", "staged");
   ringlet::selection best;
-  best.one_shot_bytes =
-      bound(compare(shot, staged, 1024, settings_for<ringlet::shared_memory>(o).board_bytes), best.one_shot_bytes);
-  if (who.rank == 0) std::printf("# %12s  %10s  %10s  (us)\n", "size", "staged", "ring");
-  best.staged_bytes = bound(compare(staged, ring, std::size_t{64} << 10, o.most), best.staged_bytes);
+  std::size_t const board = settings_for<ringlet::shared_memory>(o).board_bytes;
+  auto const others = static_cast<std::size_t>(std::max(1, who.size - 1));
+  best.one_shot_bytes = bound(compare(shot, large, "  one-shot      direct", true, 64, board), best.one_shot_bytes);
+  best.boarded_bytes =
+      others * bound(compare(shot, staged, "  one-shot      staged", false, 64, board), best.boarded_bytes / others);
+  best.staged_bytes =
+      bound(compare(staged, large, "    staged        ring", false, std::size_t{64} << 10, o.most), best.staged_bytes);
   if (who.rank == 0) {
     write_line(o.tune, who.size, best);
     std::printf("# %s: ranks=%d %s\n", o.tune.c_str(), who.size, best.describe().c_str());

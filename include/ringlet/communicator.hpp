@@ -27,6 +27,14 @@
 #include "ringlet/transport.hpp"
 
 namespace ringlet {
+namespace detail {
+inline void check_patience(char const* what, std::chrono::milliseconds given) {
+  if (given.count() < 0)
+    throw error(errc::invalid_argument,
+                words("connect_options::%s is %lld ms, expected 0 or more: a wait ends after it", what,
+                      static_cast<long long>(given.count())));
+}
+}  // namespace detail
 
 /// What a communicator is told when it connects.
 /// @tparam X the transport, whose settings come with it
@@ -41,6 +49,12 @@ struct connect_options {
   /// How long an operation may keep a rank waiting without getting on. Of a time in which the caller does not poll, a
   /// tenth of a second counts at most. A rank that has ended is noticed much sooner.
   std::chrono::milliseconds timeout{60'000};
+
+  /// @throws error(errc::invalid_argument) naming the time that is negative
+  void check() const {
+    detail::check_patience("connect_timeout", connect_timeout);
+    detail::check_patience("timeout", timeout);
+  }
 };
 
 template <class T, class X>
@@ -134,7 +148,7 @@ class session {
  public:
   template <meeting M>
   session(M& m, connect_options<X> const& given)
-      : options(given),
+      : options((given.check(), given)),
         rank(m.rank()),
         size(m.size()),
         wires(m, given.transport, deadline_after(given.connect_timeout)),
@@ -367,12 +381,14 @@ class agreed_meeting {
 /// @tparam Size the number of ranks when it is known while compiling
 /// @throws error(errc::bootstrap) naming the ranks that are missing or twice
 /// @throws error(errc::mismatch) when ranks were set up differently
+/// @throws error(errc::invalid_argument) for a negative time, or another size than the program was compiled for
 /// @throws error whatever the transport throws
 template <transport X, int Size = dynamic_size, store S>
 communicator<X, Size> connect(bootstrap<S> const& who, connect_options<X> const& options = {}) {
   if (Size != dynamic_size && who.size != Size)
     throw error(errc::invalid_argument, "the program was compiled for " + std::to_string(Size) +
                                             " ranks, but there are " + std::to_string(who.size));
+  options.check();
   detail::agreed_meeting<S> m(who, options.transport.describe() + " " + options.select.describe(),
                               detail::deadline_after(options.connect_timeout));
   return communicator<X, Size>(m, options);

@@ -34,17 +34,24 @@ enum shown_memory { input, output };
 
 // How ranks that have shown their memory go on. All look at the same boards, so all see the same. One for each
 // transport, not for each operation.
+struct agreement {
+  route way = route::direct;
+  bool complete = true;  // or some have not put their input on their boards yet, as it is to be
+};
 template <class Peers>
-[[gnu::noinline]] constexpr route agreed(Peers& peers, bool inputs, bool outputs) {
-  route all = route::direct;
-  for (int peer = 0; peer < peers.size(); ++peer)
+[[gnu::noinline]] constexpr agreement agreed(Peers& peers, bool inputs, bool outputs) {
+  int boards = 0;
+  route way = route::direct;
+  for (int peer = 0; peer < peers.size(); ++peer) {
+    position const* const its = peers.template try_read<position>(peer, 2);
+    boards += its[inputs ? input : output].window == position::on_board;
     for (auto which : {input, output}) {
       if (!(which == input ? inputs : outputs)) continue;
-      auto const window = peers.template try_read<position>(peer)[which].window;
-      if (window == 0) return route::ring;
-      if (window == position::on_stage) all = route::staged;
+      if (its[which].window == 0) way = route::ring;
+      if (its[which].window == position::on_stage && way == route::direct) way = route::staged;
     }
-  return all;
+  }
+  return boards == 0 ? agreement{way, true} : agreement{route::one_shot, boards == peers.size()};
 }
 
 // Room for values. In bytes where a type has no default constructor: it is copied to, as everywhere.
@@ -69,8 +76,9 @@ constexpr std::size_t elements_in(std::size_t bytes) {
 /// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once
 /// whether they called the same thing. Small input travels on the boards, and that is all. Otherwise the boards say
 /// where buffers lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two
-/// exchanges. Buffers out of reach are copied to and from stages, as much at a time as these hold, with one exchange a
-/// round: each says that the last round's results are there and that the next one's input is.
+/// exchanges. Moderate input of a rank some of whose memory is out of reach is on its board as well, and then everyone's
+/// goes so. What is larger is copied to and from stages, as much at a time as these hold, with one exchange a round: each
+/// says that the last round's results are there and that the next one's input is.
 /// @tparam What the collective
 /// @tparam Arithmetic what one hop does to a value
 /// @tparam Peers the mapped peers
@@ -82,7 +90,7 @@ class direct_operation {
   /// @param called what this rank called; must outlive the operation, and be complete when it is first polled
   constexpr direct_operation(Peers& peers, buffers<element> at, Arithmetic how, call const& called, selection const& s)
       : peers_(&peers), at_(at), how_(how), called_(&called), select_(s), longest_(at.chunks.longest()) {
-    if (!__builtin_is_constant_evaluated()) detail::will_write(peers.template board<element>());
+    if (!__builtin_is_constant_evaluated()) detail::will_write(peers.template board<element>(0));
   }
   direct_operation(direct_operation const&) = delete;
   direct_operation& operator=(direct_operation const&) = delete;
@@ -91,17 +99,17 @@ class direct_operation {
   /// ring operation is to follow. `failed`: somebody called something else (`disagreeing`), or a fault was told.
   constexpr status poll() {
     if (round_ < 0) come();
-    for (;;) {
+    for (;; show()) {
       if (!all_read()) return differs_ >= 0 || peers_->broken() ? status::failed : status::pending;
+      if (round_ > 0) {
+        if (here_[output].window == position::on_stage) collect(round_ - 1);
+      } else if (route_ != route::one_shot && !agree()) {
+        continue;  // all meet again
+      }
       if (route_ == route::one_shot) return compute(), status::ready;
-      if (round_ == 0)
-        agree();
-      else if (here_[output].window == position::on_stage)
-        collect(round_ - 1);
       if (route_ == route::ring || (round_ > 0 && begin() >= longest_)) return status::ready;
       if (!pass()) return status::failed;
       ++round_;
-      show();
     }
   }
 
@@ -131,26 +139,39 @@ class direct_operation {
     round_ = 0;
     if (chosen(true) == route::one_shot) {
       route_ = route::one_shot;
-      detail::copy(this_thread{}, static_cast<element*>(nullptr), peers_->template board<element>(), at_.input,
-                   whole_input(What) ? at_.chunks.count : length(peers_->rank()), false);
+      give();
       peers_->publish(*called_);
     } else {
-      if (chosen(false) == route::staged) row_ = row_bytes() / sizeof(element);
+      auto const otherwise = chosen(false);
+      if (otherwise == route::staged) row_ = row_bytes() / sizeof(element);
+      bool hidden = false;
       for (auto which : {input, output}) {
         if (!needed[which]) continue;
         here_[which] = peers_->locate(which == input ? at_.input : at_.output, at_.chunks.count * sizeof(element));
-        if (here_[which].window == 0 && row_ != 0) here_[which].window = position::on_stage;
+        if (here_[which].window != 0) continue;
+        hidden = true;
+        if (row_ != 0) here_[which].window = position::on_stage;
       }
+      if (hidden && otherwise == route::one_shot) go_by_boards();
       show();
     }
   }
+  constexpr void go_by_boards() { here_[input].window = here_[output].window = position::on_board; }
+  // All that others need, on my board.
+  [[gnu::noinline]] constexpr void give() {
+    copy(peers_->template board<element>(given()), at_.input, whole_input(What) ? given() : length(peers_->rank()),
+         false);
+  }
+  // Elements of the longest input: where on a board these are is the same on all.
+  constexpr std::size_t given() const { return whole_input(What) ? at_.chunks.count : longest_; }
 
-  constexpr ringlet::route chosen(bool in_reach) const {
+  [[gnu::noinline]] constexpr ringlet::route chosen(bool in_reach) const {
     if (!anyone_can_lift) return route::ring;
-    std::size_t const input = whole_input(What) ? at_.chunks.count : longest_;
-    std::size_t const board = alignof(element) <= 16 ? peers_->board_bytes() : 0;  // boards are aligned to that
-    return select_.choose(input * sizeof(element), at_.chunks.count * sizeof(element), in_reach, board,
-                          row_bytes() >= sizeof(element));
+    // Boards are aligned to 16; and beside positions, a short input would lie where they do.
+    bool const fits = alignof(element) <= 16 && (in_reach || given() * sizeof(element) > short_text);
+    std::size_t const board = fits ? peers_->board_bytes() : 0;
+    return select_.choose(given() * sizeof(element), at_.chunks.count * sizeof(element), peers_->size(), in_reach,
+                          board, row_bytes() >= sizeof(element));
   }
 
   // The exchange before round `round_`.
@@ -159,7 +180,8 @@ class direct_operation {
       for (int c = 0; c < peers_->size(); ++c)
         if (c != peers_->rank() && in_round(c) != 0)
           copy(row(peers_->rank(), c, round_), at_.input + offset(c) + begin(), in_round(c), false);
-    position* const board = peers_->template board<position>();
+    if (here_[input].window == position::on_board) give();
+    position* const board = peers_->template board<position>(2);
     for (auto which : {input, output}) board[which] = here_[which];
     peers_->publish(*called_);
     next_ = 0;
@@ -168,50 +190,37 @@ class direct_operation {
   constexpr bool all_read() {
     std::uint64_t const mine = peers_->digest(peers_->rank());
     for (int const size = peers_->size(); next_ < size; ++next_) {
-      if (peers_->template try_read<element>(next_) == nullptr) return false;
+      if (shown(next_) == nullptr) return false;
       if (peers_->digest(next_) != mine) return differs_ = next_, false;
     }
     return true;
   }
 
-  constexpr void agree() {
-    route_ = anyone_can_lift ? detail::agreed(*peers_, needed[input], needed[output]) : route::ring;
+  // False where some have to put their input on their boards yet.
+  constexpr bool agree() {
+    detail::agreement const all = detail::agreed(*peers_, needed[input], needed[output]);
+    if (!all.complete) return go_by_boards(), false;
+    route_ = anyone_can_lift ? all.way : route::ring;
     if (route_ == route::direct) row_ = longest_;
+    return true;
   }
 
   [[gnu::noinline]] static constexpr void copy(element* to, element const* from, std::size_t n, bool far) {
     detail::copy(this_thread{}, static_cast<element*>(nullptr), to, from, n, far);
   }
 
-  // One shot: everything that I need stands on the boards.
+  // One shot: everything that I need of others stands on their boards.
   constexpr void compute() {
     if constexpr (What == collective::all_gather) {
-      for (int r = 0; r < peers_->size(); ++r)
-        land(peers_->template try_read<element>(r), at_.output + offset(r), length(r));
+      for (int r = 0; r < peers_->size(); ++r) land(on_board(r), at_.output + offset(r), length(r));
     } else if constexpr (What == collective::reduce_scatter) {
-      reduce_boards(peers_->rank(), offset(peers_->rank()), at_.output);
+      reduce(peers_->rank(), 0, length(peers_->rank()), at_.output, false);
     } else {
       std::size_t at = 0;
-      for (int c = 0; c < peers_->size(); at += length(c++)) reduce_boards(c, at, at_.output + at);
+      for (int c = 0; c < peers_->size(); at += length(c++)) reduce(c, 0, length(c), at_.output + at, false);
     }
   }
-  // A chunk, from boards. The output is free, for all input is on the boards: it holds the partial sums where it can.
-  constexpr void reduce_boards(int chunk, std::size_t at, element* result) const {
-    if constexpr (!plain) {
-      reduce(chunk, 0, length(chunk), result, false);
-    } else {
-      int const size = peers_->size();
-      int peer = chunk;
-      element const* sum = nullptr;
-      for (int k = 1; k <= size; ++k) {
-        if (++peer == size) peer = 0;
-        element const* const its = peers_->template try_read<element>(peer) + at;
-        if (k > 1 || size == 1)
-          combine(this_thread{}, result, static_cast<element*>(nullptr), sum, its, length(chunk), how_, k == size);
-        sum = k > 1 ? result : its;
-      }
-    }
-  }
+  constexpr element const* on_board(int peer) const { return peers_->template try_read<element>(peer, given()); }
 
   // Between two exchanges: I compute my part of the round, a block at a time, and hand each block out while the cache
   // has it, or put it on my stage, for those to collect whose output I cannot reach. False when a fault ended it before.
@@ -295,16 +304,18 @@ class direct_operation {
   }
   // What a rank has shown of its memory.
   [[gnu::noinline]] constexpr position const* shown(int peer) const {
-    return peers_->template try_read<position>(peer);
+    return peers_->template try_read<position>(peer, 2);
   }
   // A rank's input to part of a chunk: on its board, on its stage, or where its board says.
   [[gnu::noinline]] constexpr element const* contribution(int peer, int chunk, std::size_t first) const {
-    if constexpr (!plain)
-      if (route_ == route::one_shot) return peers_->template try_read<element>(peer) + offset(chunk) + first;
-    if (peer == peers_->rank()) return at_.input + offset(chunk) + first;
+    std::size_t const in_whole = offset(chunk) + first;
+    // My own is sooner at hand where I have it from, as long as no results overwrite it.
+    bool const mine = peer == peers_->rank();
+    if (route_ == route::one_shot && !(mine && !in_place())) return on_board(peer) + in_whole;
+    if (mine) return at_.input + in_whole;
     position const where = shown(peer)[input];
     if (where.window == position::on_stage) return row(peer, chunk, round_) + (first - begin());
-    return peers_->template at<element>(peer, where) + offset(chunk) + first;
+    return peers_->template at<element>(peer, where) + in_whole;
   }
   // A stage has two halves, so that one can be filled while others still read the other, with a row for each chunk.
   // Rows lie where they lie for every operation, whatever its elements: who has ended one may be at the next while a

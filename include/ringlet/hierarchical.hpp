@@ -169,6 +169,7 @@ part<X> connect_part(M& all, S& beneath, std::string const& name, std::vector<in
 template <transport Inner, transport Outer, store S, class HostsOf = same_host>
 hierarchical<Inner, Outer> connect_hierarchical(bootstrap<S> const& who, connect_options<Inner> const& inner = {},
                                                 connect_options<Outer> const& outer = {}, HostsOf hosts_of = {}) {
+  inner.check(), outer.check();
   auto const until = detail::deadline_after(std::max(inner.connect_timeout, outer.connect_timeout));
   detail::agreed_meeting<S> all(who, "inside: " + inner.transport.describe() + " across: " + outer.transport.describe(),
                                 until);

@@ -11,18 +11,23 @@ namespace ringlet {
 
 /// Where some memory lies in what a rank has offered to others, as a value that can be sent to them.
 struct position {
-  /// The window of memory that others cannot reach, but whose elements they find on the rank's stage.
-  static constexpr std::uint64_t on_stage = ~std::uint64_t{0};
+  /// The window of memory that others cannot reach, but whose elements they find on the rank's stage, or on its board.
+  static constexpr std::uint64_t on_stage = ~std::uint64_t{0}, on_board = on_stage - 1;
   std::uint64_t window = 0;  ///< which of the rank's windows, counted from 1; 0: in none, others cannot reach it
   std::uint64_t offset = 0;  ///< bytes from the window's start
 };
 
+/// Bytes that are a short text on a board.
+inline constexpr std::size_t short_text = 48;
+
 /// Ranks that can all load and store each other's memory.
 ///
-/// Contract. They meet in exchanges, one after the other. In an exchange each rank writes up to `board_bytes()` bytes of
-/// elements to its `board<T>()`, `publish(c)`es it, and then reads every rank's with `try_read<T>(peer)`, its own too, which is
-/// null until that peer has published the same exchange. `try_read` never waits; what it gives may be read until this
-/// rank publishes the next exchange. `digest(peer)` is the digest of the call with which that peer published, and
+/// Contract. They meet in exchanges, one after the other. In an exchange each rank writes n elements, up to
+/// `board_bytes()` bytes of them, to its `board<T>(n)`, `publish(c)`es it, and then reads every rank's with
+/// `try_read<T>(peer, n)`, its own too, which is null until that peer has published the same exchange. `try_read` never
+/// waits; what it gives may be read until this rank publishes the next exchange. An exchange can carry a short text, of
+/// `short_text` bytes at most, beside a longer one: a short one may share a cache line with the word that announces it, a
+/// longer one should begin at a line of its own. `digest(peer)` is the digest of the call with which that peer published, and
 /// `called(peer)` the call itself. Having read all boards, a rank knows that all have come: an exchange of nothing is
 /// a barrier.
 ///
@@ -39,24 +44,24 @@ struct position {
 /// void barrier(M& m, ringlet::call const& c) {
 ///   m.publish(c);
 ///   for (int peer = 0; peer < m.size(); ++peer)
-///     while (m.template try_read<char>(peer) == nullptr) {}
+///     while (m.template try_read<char>(peer, 0) == nullptr) {}
 /// }
 /// @endcode
 /// @tparam T the element
 template <class M, class T>
-concept mapped_peers = requires(M& m, int peer, call const& c, T const* p, std::size_t bytes, position where) {
+concept mapped_peers = requires(M& m, int peer, call const& c, T const* p, std::size_t n, position where) {
   { m.rank() } -> std::same_as<int>;
   { m.size() } -> std::same_as<int>;
   { m.board_bytes() } -> std::same_as<std::size_t>;
-  { m.template board<T>() } -> std::same_as<T*>;
+  { m.template board<T>(n) } -> std::same_as<T*>;
   { m.publish(c) } -> std::same_as<void>;
-  { m.template try_read<T>(peer) } -> std::same_as<T const*>;
+  { m.template try_read<T>(peer, n) } -> std::same_as<T const*>;
   { m.digest(peer) } -> std::same_as<std::uint64_t>;
   { m.called(peer) } -> std::same_as<call const&>;
-  { m.locate(p, bytes) } -> std::same_as<position>;
+  { m.locate(p, n) } -> std::same_as<position>;
   { m.template at<T>(peer, where) } -> std::same_as<T*>;
   { m.stage_bytes() } -> std::same_as<std::size_t>;
-  { m.template stage<T>(peer, bytes) } -> std::same_as<T*>;
+  { m.template stage<T>(peer, n) } -> std::same_as<T*>;
   { m.enter() } -> std::same_as<bool>;
   { m.leave() } -> std::same_as<void>;
   { m.broken() } -> std::same_as<bool>;

@@ -44,7 +44,7 @@ class rooted_operation {
     if (exchange_ == 0) come();
     for (;; show()) {
       for (; next_ < peers_->size(); ++next_) {
-        if (peers_->template try_read<element>(next_) == nullptr)
+        if (peers_->template try_read<position>(next_, 2) == nullptr)
           return peers_->broken() ? status::failed : status::pending;
         if (peers_->digest(next_) != peers_->digest(peers_->rank())) return differs_ = next_, status::failed;
       }
@@ -69,10 +69,10 @@ class rooted_operation {
   constexpr void come() {
     std::size_t const bytes = at_.chunks.count * sizeof(element);
     std::size_t const board = alignof(element) <= 16 ? peers_->board_bytes() : 0;  // boards are aligned to that
-    route_ = anyone_can_lift ? select_.choose(bytes, bytes, true, board, false) : route::ring;
+    route_ = anyone_can_lift ? select_.choose(bytes, bytes, peers_->size(), true, board, false) : route::ring;
     if (route_ == route::one_shot && needed(peers_->rank(), input))
-      detail::copy(this_thread{}, static_cast<element*>(nullptr), peers_->template board<element>(), at_.input,
-                   at_.chunks.count, false);
+      detail::copy(this_thread{}, static_cast<element*>(nullptr), peers_->template board<element>(at_.chunks.count),
+                   at_.input, at_.chunks.count, false);
     for (auto which : {input, output})
       if (route_ == route::direct && needed(peers_->rank(), which))
         here_[which] = peers_->locate(which == input ? at_.input : at_.output, bytes);
@@ -80,7 +80,7 @@ class rooted_operation {
   }
   constexpr void show() {
     if (route_ != route::one_shot)
-      for (auto which : {input, output}) peers_->template board<position>()[which] = here_[which];
+      for (auto which : {input, output}) peers_->template board<position>(2)[which] = here_[which];
     peers_->publish(*called_);
     ++exchange_;
     next_ = 0;
@@ -132,10 +132,10 @@ class rooted_operation {
     return true;
   }
   constexpr element const* contribution(int peer) const {
-    if (route_ == route::one_shot) return peers_->template try_read<element>(peer);
+    if (route_ == route::one_shot) return peers_->template try_read<element>(peer, at_.chunks.count);
     return peer == peers_->rank() ? at_.input : peers_->template at<element>(peer, shown(peer)[input]);
   }
-  constexpr position const* shown(int peer) const { return peers_->template try_read<position>(peer); }
+  constexpr position const* shown(int peer) const { return peers_->template try_read<position>(peer, 2); }
   constexpr bool is_root() const { return peers_->rank() == root_; }
 
   Peers* peers_;

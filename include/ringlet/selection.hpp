@@ -35,6 +35,9 @@ constexpr std::size_t stage_row(std::size_t stage, int ranks) {
 struct selection {
   /// The largest input of a rank, in bytes, that goes in one shot. Boards may be smaller: then that is the bound.
   std::size_t one_shot_bytes = 512;
+  /// The most that a rank reads of others' input, in bytes, where some of their memory is out of reach and all of it goes
+  /// in one shot instead. Boards bound that, too.
+  std::size_t boarded_bytes = std::size_t{32} << 10;
   /// The largest whole buffer, in bytes, that is staged when it is out of reach.
   std::size_t staged_bytes = std::size_t{4} << 20;
 
@@ -42,18 +45,24 @@ struct selection {
 
   /// @param input bytes of one rank's input; of the longest, where they differ
   /// @param whole bytes of the whole buffer
+  /// @param ranks how many there are
   /// @param in_reach whether all ranks can reach all memory that the operation needs
   /// @param board bytes of a board
   /// @param stages whether an element fits a row of a stage
-  constexpr route choose(std::size_t input, std::size_t whole, bool in_reach, std::size_t board, bool stages) const {
-    if (input <= one_shot_bytes && input <= board) return route::one_shot;
+  constexpr route choose(std::size_t input, std::size_t whole, int ranks, bool in_reach, std::size_t board,
+                         bool stages) const {
+    auto const others = static_cast<std::size_t>(ranks - 1);
+    if (input <= board && (input <= one_shot_bytes || (!in_reach && input * others <= boarded_bytes)))
+      return route::one_shot;
     if (in_reach) return route::direct;
     return whole <= staged_bytes && stages ? route::staged : route::ring;
   }
 
-  /// The bounds as the text that ranks compare, and that files hold: `one_shot_bytes=16384 staged_bytes=4194304`.
+  /// The bounds as the text that ranks compare, and that files hold:
+  /// `one_shot_bytes=512 boarded_bytes=32768 staged_bytes=4194304`.
   std::string describe() const {
-    return "one_shot_bytes=" + std::to_string(one_shot_bytes) + " staged_bytes=" + std::to_string(staged_bytes);
+    return "one_shot_bytes=" + std::to_string(one_shot_bytes) + " boarded_bytes=" + std::to_string(boarded_bytes) +
+           " staged_bytes=" + std::to_string(staged_bytes);
   }
 };
 

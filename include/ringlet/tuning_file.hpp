@@ -15,7 +15,7 @@ namespace ringlet {
 
 /// The selection for `ranks` in the text of a file that `ringlet-perf --tune` has written: that for the largest number of
 /// ranks that is not above it, or for the smallest there is; the defaults where the text has none. A line is
-/// `ranks=2 one_shot_bytes=16384 staged_bytes=4194304`; others are empty or begin with #.
+/// `ranks=2 one_shot_bytes=512 boarded_bytes=32768 staged_bytes=4194304`; others are empty or begin with #.
 /// @throws error(errc::invalid_argument) with the line that is none of these
 inline selection tuned(std::string_view text, int ranks) {
   selection best;
@@ -35,10 +35,11 @@ inline selection tuned(std::string_view text, int ranks) {
     int of = 0;
     selection its;
     if (!number("ranks=", of) || !number(" one_shot_bytes=", its.one_shot_bytes) ||
-        !number(" staged_bytes=", its.staged_bytes) || !rest.empty() || of < 1)
-      throw error(errc::invalid_argument,
-                  "a tuning file has the line '" + std::string(line.substr(0, 80)) +
-                      "', expected 'ranks=N one_shot_bytes=N staged_bytes=N': write it with ringlet-perf --tune");
+        !number(" boarded_bytes=", its.boarded_bytes) || !number(" staged_bytes=", its.staged_bytes) || !rest.empty() ||
+        of < 1)
+      throw error(errc::invalid_argument, "a tuning file has the line '" + std::string(line.substr(0, 80)) +
+                                              "', expected 'ranks=N one_shot_bytes=N boarded_bytes=N staged_bytes=N': "
+                                              "write it with ringlet-perf --tune");
     bool const nearer = of <= ranks ? best_ranks > ranks || of > best_ranks : best_ranks > ranks && of < best_ranks;
     if (best_ranks == 0 || nearer) best = its, best_ranks = of;
   }

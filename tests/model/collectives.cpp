@@ -122,7 +122,7 @@ class trial {
       works_.push_back({d.one_in(8) ? 0 : d.below(d.one_in(4) ? 200 : 20),
                         {d.between(1, widest), depth},
                         d.one_in(2),
-                        {d.below(3) * 64, d.one_in(4) ? 100U : 4096U},
+                        {d.below(3) * 64, d.below(3) * 512, d.one_in(4) ? 100U : 4096U},
                         {}});
     }
   }

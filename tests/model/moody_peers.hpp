@@ -16,6 +16,7 @@ struct moody_boards {
   struct board {
     std::uint64_t exchange = 0;
     ringlet::call called;
+    alignas(16) std::byte text[ringlet::short_text];
     alignas(16) std::byte bytes[256];
   };
   struct pair {
@@ -42,27 +43,27 @@ class moody_peers {
   int size() const { return static_cast<int>(all_->of.size()); }
   std::size_t board_bytes() const { return sizeof(moody_boards::board::bytes); }
   template <class T>
-  T* board() {
+  T* board(std::size_t n) {
     for (auto const& peer : all_->of)
       expect(peer.published >= exchange_, "a board is written while a peer may read it");
-    return reinterpret_cast<T*>(mine().two[(exchange_ + 1) % 2].bytes);
+    return reinterpret_cast<T*>(place(mine().two[(exchange_ + 1) % 2], n * sizeof(T)));
   }
   void publish(ringlet::call const& c) {
-    board<std::byte>();
+    board<std::byte>(0);
     ++exchange_;
     auto& b = mine().two[exchange_ % 2];
     b.called = c;
     b.exchange = mine().published = exchange_;
   }
   template <class T>
-  T const* try_read(int peer) {
-    auto const& its = all_->of[static_cast<std::size_t>(peer)];
+  T const* try_read(int peer, std::size_t n) {
+    auto& its = all_->of[static_cast<std::size_t>(peer)];
     std::uint64_t& seen = seen_[static_cast<std::size_t>(peer)];
     if (its.published < exchange_ || (seen != exchange_ && !mood_.answers())) return nullptr;
     seen = exchange_;
-    auto const& b = its.two[exchange_ % 2];
+    auto& b = its.two[exchange_ % 2];
     expect(b.exchange == exchange_, "a board is read after it was written again");
-    return reinterpret_cast<T const*>(b.bytes);
+    return reinterpret_cast<T const*>(place(b, n * sizeof(T)));
   }
   std::uint64_t digest(int peer) const { return ringlet::digest(called(peer)); }
   ringlet::call const& called(int peer) const {
@@ -89,6 +90,10 @@ class moody_peers {
   bool broken() const { return *broken_; }
 
  private:
+  static std::byte* place(moody_boards::board& b, std::size_t bytes) {
+    expect(bytes <= sizeof b.bytes, "more is on a board than it holds");
+    return bytes <= sizeof b.text ? b.text : b.bytes;
+  }
   moody_boards::pair& mine() { return all_->of[static_cast<std::size_t>(rank_)]; }
 
   int rank_;

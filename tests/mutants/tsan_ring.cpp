@@ -83,11 +83,11 @@ TEST_CASE("an exchange on boards orders everything that is on them") {
       ringlet::call called;
       called.count = in[0];
       out[0] = 0;
-      *peers.template board<element>() = in[0];
+      *peers.template board<element>(1) = in[0];
       peers.publish(called);
       for (int peer = 0; peer < comm.size(); ++peer) {
-        until([&] { return peers.template try_read<element>(peer) != nullptr; });
-        element const its = *peers.template try_read<element>(peer);
+        until([&] { return peers.template try_read<element>(peer, 1) != nullptr; });
+        element const its = *peers.template try_read<element>(peer, 1);
         if (peers.called(peer).count != its || peers.digest(peer) != ringlet::digest(peers.called(peer)))
           throw std::logic_error("a call does not belong to what came with it");
         out[0] += its;

@@ -6,14 +6,17 @@
 #include "ringlet/prove.hpp"
 
 namespace {
-// On boards, in each other's memory, by way of stages.
+// On boards, in each other's memory, by way of stages; on boards where some memory is out of reach.
 struct way {
   selection select;
   hidden out_of_reach;
 };
-constexpr selection small{.one_shot_bytes = 1 << 20}, large{.one_shot_bytes = 0};
-constexpr way ways[] = {{small, hidden::nothing},      {large, hidden::nothing}, {large, hidden::everything},
-                        {large, hidden::of_odd_ranks}, {large, hidden::inputs},  {large, hidden::outputs}};
+constexpr selection small{.one_shot_bytes = 1 << 20}, large{.one_shot_bytes = 0, .boarded_bytes = 0},
+    moderate{.one_shot_bytes = 0, .boarded_bytes = 1 << 20};
+constexpr way ways[] = {{small, hidden::nothing},         {large, hidden::nothing},       {large, hidden::everything},
+                        {large, hidden::of_odd_ranks},    {large, hidden::inputs},        {large, hidden::outputs},
+                        {moderate, hidden::nothing},      {moderate, hidden::everything}, {moderate, hidden::inputs},
+                        {moderate, hidden::of_odd_ranks}, {moderate, hidden::outputs}};
 
 // 1. The order of addition: an operator that is neither associative nor commutative, though it claims to be. ---------
 

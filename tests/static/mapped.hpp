@@ -54,7 +54,7 @@ struct peers {
       return at_->boards.data() + at_->count * slot(peer, e);
   }
   template <class U>
-  constexpr U* board() {
+  constexpr U* board(std::size_t) {
     return of<U>(rank_, exchange + 1);
   }
   constexpr void publish(call const& c) {
@@ -62,7 +62,7 @@ struct peers {
     at_->published[static_cast<std::size_t>(rank_)] = ++exchange;
   }
   template <class U>
-  constexpr U const* try_read(int peer) {
+  constexpr U const* try_read(int peer, std::size_t) {
     return at_->published[static_cast<std::size_t>(peer)] >= exchange ? of<U>(peer, exchange) : nullptr;
   }
   constexpr std::uint64_t digest(int peer) { return ringlet::digest(called(peer)); }

@@ -13,7 +13,7 @@ struct archetype {
   constexpr int size() { return 1; }
   constexpr std::size_t board_bytes() { return sizeof board_; }
   template <std::same_as<char> T>
-  constexpr T* board() {
+  constexpr T* board(std::size_t) {
     return board_;
   }
   constexpr void publish(call const& c) {
@@ -21,7 +21,7 @@ struct archetype {
     published_ = true;
   }
   template <std::same_as<char> T>
-  constexpr T const* try_read(int) {
+  constexpr T const* try_read(int, std::size_t) {
     return published_ ? board_ : nullptr;
   }
   constexpr std::uint64_t digest(int) { return ringlet::digest(called_); }
@@ -52,7 +52,7 @@ template <mapped_peers<char> M>
 constexpr bool barrier(M& m, call const& c) {
   m.publish(c);
   for (int peer = 0; peer < m.size(); ++peer)
-    while (m.template try_read<char>(peer) == nullptr) {
+    while (m.template try_read<char>(peer, 0) == nullptr) {
     }
   return m.called(0) == c && m.digest(0) == digest(c);
 }
@@ -77,14 +77,14 @@ struct without_board_bytes : archetype {
 };
 struct without_board : archetype {
   template <class T>
-  T* board() = delete;
+  T* board(std::size_t) = delete;
 };
 struct without_publish : archetype {
   void publish(call const&) = delete;
 };
 struct without_try_read : archetype {
   template <class T>
-  T const* try_read(int) = delete;
+  T const* try_read(int, std::size_t) = delete;
 };
 struct without_digest : archetype {
   std::uint64_t digest(int) = delete;
@@ -134,11 +134,11 @@ static_assert(none<rank_is_unsigned, size_is_unsigned, board_bytes_is_int, publi
 
 struct reads_what_it_may_change : archetype {
   template <class T>
-  T* try_read(int);
+  T* try_read(int, std::size_t);
 };
 struct board_is_to_be_read : archetype {
   template <class T>
-  T const* board();
+  T const* board(std::size_t);
 };
 struct digest_of_half_the_bits : archetype {
   std::uint32_t digest(int);

@@ -52,6 +52,23 @@ OVER_BOTH("a size that is known while compiling must be the real one") {
                {.as = Ranks::as}) == 0);
 }
 
+OVER_BOTH("a negative time to wait is refused before anyone is waited for") {
+  using options = ringlet::connect_options<typename Ranks::transport>;
+  for (auto const& [name, which] :
+       {std::pair("connect_timeout is -5 ms, expected 0 or more", &options::connect_timeout),
+        std::pair("::timeout is -5 ms, expected 0 or more", &options::timeout)}) {
+    options given;
+    given.*which = std::chrono::milliseconds(-5);
+    ringlet::memory_store store;
+    auto const e = error_of([&] { ringlet::connect(ringlet::bootstrap<ringlet::memory_store>{0, 2, store}, given); });
+    expect(e, errc::invalid_argument, name);
+    ringlet::detail::agreed_meeting<ringlet::memory_store> alone(
+        {0, 1, store}, "", ringlet::detail::deadline_after(std::chrono::hours(1)));
+    using one = ringlet::communicator<typename Ranks::transport>;
+    expect(error_of([&] { one(alone, given); }), errc::invalid_argument, name);
+  }
+}
+
 OVER_BOTH("C47: ranks with other settings refuse each other when they connect") {
   CHECK(launch(2,
                [](self who) {

@@ -314,6 +314,18 @@ TEST_CASE("as many hosts must be named as there are ranks") {
         }) == 0);
 }
 
+TEST_CASE("a negative time to wait is refused before anyone is waited for") {
+  ringlet::connect_options<sockets> soon, never;
+  soon.connect_timeout = never.connect_timeout = std::chrono::milliseconds(50);
+  never.timeout = std::chrono::milliseconds(-5);
+  ringlet::memory_store store;
+  ringlet::bootstrap<ringlet::memory_store> const one{0, 2, store};
+  expect(error_of([&] { (void)ringlet::connect_hierarchical<sockets, sockets>(one, soon, never); }),
+         errc::invalid_argument, "::timeout is -5 ms");
+  expect(error_of([&] { (void)ringlet::connect_hierarchical<sockets, sockets>(one, never, soon); }),
+         errc::invalid_argument, "::timeout is -5 ms");
+}
+
 TEST_CASE("when one host cannot connect, all ranks hear why at once") {
   CHECK(launch(4, [](self who) {
           auto const start = std::chrono::steady_clock::now();

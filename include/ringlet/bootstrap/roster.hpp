@@ -176,7 +176,8 @@ std::optional<std::string> roll_call(bootstrap<S> const& self, time_point start,
     return failure(errc::mismatch, disagreed);
   }
   if (!missed.empty()) {
-    return failure(errc::bootstrap, missed + "; see what became of them, and give each process its own rank");
+    return failure(errc::bootstrap, missed + "; see what became of " + (missing.size() == 1 ? "it" : "them") +
+                                        ", and give each process its own rank");
   }
   return std::nullopt;
 }

@@ -145,8 +145,9 @@ class memory_file {
   }
   [[noreturn]] void refuse(std::size_t bytes, std::string const& reason) const {
     throw error(errc::out_of_memory,
-                "a rank needs " + std::to_string(bytes) + " bytes of shared memory in " + place() + ", where " +
-                    std::to_string(available()) + " are available" + (reason.empty() ? "" : " (" + reason + ")") +
+                "a rank needs " + std::to_string(bytes) + " bytes of shared memory" +
+                    (directory_.empty() ? "" : " in " + directory_) + ", and " + std::to_string(available()) +
+                    " are available" + (reason.empty() ? "" : " (" + reason + ")") +
                     (directory_.empty() ? ": ask for less" : ": make room (docker: --shm-size), or ask for less"));
   }
 

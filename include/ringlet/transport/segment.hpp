@@ -150,8 +150,8 @@ class segment_peers {
     return reinterpret_cast<T*>(segment(peer) + stage_offset(settings_) + at);
   }
   template <class T>
-  T* board() {
-    return reinterpret_cast<T*>(segment(rank_) + board_offset(exchange_ + 1) + sizeof(board_header));
+  T* board(std::size_t n) {
+    return reinterpret_cast<T*>(segment(rank_) + board_offset(exchange_ + 1) + place(n * sizeof(T)));
   }
   [[gnu::noinline]] void publish(call const& c) {  // code for each transport, not for each operation
     published_ = board_offset(++exchange_);
@@ -163,9 +163,10 @@ class segment_peers {
       if (peer != rank_) at(peer).sleeper.ring();
   }
   template <class T>
-  T const* try_read(int peer) const {
+  T const* try_read(int peer, std::size_t n) const {
     board_header& its = board_of(peer);
-    return its.published.acquire() == exchange_ ? reinterpret_cast<T const*>(&its + 1) : nullptr;
+    if (its.published.acquire() != exchange_) return nullptr;
+    return reinterpret_cast<T const*>(reinterpret_cast<std::byte*>(&its) + place(n * sizeof(T)));
   }
   std::uint64_t digest(int peer) const { return board_of(peer).digest; }
   call const& called(int peer) const { return call_of(peer); }
@@ -234,11 +235,15 @@ class segment_peers {
     fault why;                                    // what this one tells others
     alignas(interference) call calls[2];          // of the two latest exchanges
   };
-  // A board: this header, and behind it the bytes; so short letters share the cache line of the flag that announces them.
+  // A board: this header, behind it a short text, so that it comes with the cache line of the word that announces it; and
+  // from the next line on a longer one.
   struct board_header {
     word published;
     std::uint64_t digest;
   };
+  static std::size_t place(std::size_t bytes) {
+    return bytes <= short_text ? sizeof(board_header) : sizeof(board_header) + short_text;
+  }
   // A lane: the count of slices that have come in, the credits for those that went out, the slots for what comes in.
   struct lane_header {
     alignas(interference) word filled;

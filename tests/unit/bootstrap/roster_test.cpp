@@ -83,6 +83,7 @@ TEST_CASE("C75 missing ranks are named on every rank at the deadline") {
   for (auto const& o : outcomes) {
     CHECK(o.why == errc::bootstrap);
     CHECK(o.says("ranks 3, 4, 6 of 8 did not come"));
+    CHECK(o.says("see what became of them, and"));
     CHECK(o.words == outcomes[0].words);
   }
 }
@@ -127,6 +128,7 @@ TEST_CASE("C75 a rank that is claimed twice while another is missing is named on
   first.join();
   second.join();
   CHECK(zero.says("rank 2 of 3 did not come"));
+  CHECK(zero.says("see what became of it, and"));
   CHECK(zero.says("rank 1 was claimed more than once"));
   CHECK(one.words == zero.words);
 }

@@ -20,11 +20,11 @@ TEST_CASE("the threads of one process connect, and reach each other") {
   CHECK(on<threads<in_process>>(3, [](auto& comm) {
           in_process& x = comm.transport();
           expect(x.rank() == comm.rank() && x.size() == 3, "rank or size");
-          *x.board<int>() = comm.rank();
+          *x.board<int>(1) = comm.rank();
           x.publish({});
           for (int peer = 0; peer < 3; ++peer) {
             int const* its = nullptr;
-            while ((its = x.try_read<int>(peer)) == nullptr) std::this_thread::yield();
+            while ((its = x.try_read<int>(peer, 1)) == nullptr) std::this_thread::yield();
             expect(*its == peer, "the board");
           }
         }) == 0);

@@ -4,9 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -99,30 +101,48 @@ TEST_CASE("a board is read once it is published, and until its reader publishes 
   pair p;
   for (std::uint64_t round = 1; round <= 5; ++round) {
     int const mine = static_cast<int>(round), its = 100 + mine;
-    *p.a->board<int>() = mine;
+    *p.a->board<int>(1) = mine;
     p.a->publish(numbered(round));
-    CHECK(*p.a->try_read<int>(0) == mine);
-    CHECK(p.a->try_read<int>(1) == nullptr);
-    *p.b->board<int>() = its;
+    CHECK(*p.a->try_read<int>(0, 1) == mine);
+    CHECK(p.a->try_read<int>(1, 1) == nullptr);
+    *p.b->board<int>(1) = its;
     p.b->publish(numbered(10 * round));
-    REQUIRE(p.a->try_read<int>(1) != nullptr);
-    CHECK(*p.a->try_read<int>(1) == its);
-    CHECK(*p.b->try_read<int>(0) == mine);
+    REQUIRE(p.a->try_read<int>(1, 1) != nullptr);
+    CHECK(*p.a->try_read<int>(1, 1) == its);
+    CHECK(*p.b->try_read<int>(0, 1) == mine);
     CHECK(p.a->digest(1) == ringlet::digest(numbered(10 * round)));
     CHECK(p.a->called(1).sequence == 10 * round);
   }
 }
 
+TEST_CASE("a board carries a short text and one as long as it is, which begins at a cache line") {
+  constexpr std::size_t few = ringlet::short_text, many = 4096;
+  pair p({.slots = 2, .slot_bytes = 128, .lanes = 1, .board_bytes = many});
+  for (int turn = 0; turn < 2; ++turn) {
+    for (auto* x : {p.a.get(), p.b.get()}) {
+      std::memset(x->board<char>(many), 1 + x->rank(), many);
+      std::memset(x->board<char>(few), 3 + x->rank(), few);
+      x->publish(numbered(1));
+    }
+    for (int peer = 0; peer < 2; ++peer) {
+      std::string_view const brief(p.a->try_read<char>(peer, few), few), whole(p.a->try_read<char>(peer, many), many);
+      CHECK(brief.find_first_not_of(static_cast<char>(3 + peer)) == brief.npos);
+      CHECK(whole.find_first_not_of(static_cast<char>(1 + peer)) == whole.npos);
+      CHECK(reinterpret_cast<std::uintptr_t>(whole.data()) % 64 == 0);
+    }
+  }
+}
+
 TEST_CASE("a board that has not been read yet is not overwritten by the next one") {
   pair p;
-  *p.a->board<int>() = 1;
+  *p.a->board<int>(1) = 1;
   p.a->publish(numbered(1));
-  *p.b->board<int>() = 2;
+  *p.b->board<int>(1) = 2;
   p.b->publish(numbered(1));
-  CHECK(*p.a->try_read<int>(1) == 2);
-  *p.a->board<int>() = 3;  // a goes on, b has not read a's first
+  CHECK(*p.a->try_read<int>(1, 1) == 2);
+  *p.a->board<int>(1) = 3;  // a goes on, b has not read a's first
   p.a->publish(numbered(2));
-  CHECK(*p.b->try_read<int>(0) == 1);
+  CHECK(*p.b->try_read<int>(0, 1) == 1);
   CHECK(p.b->called(0).sequence == 1);
 }
 

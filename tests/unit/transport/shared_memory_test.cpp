@@ -37,11 +37,11 @@ TEST_CASE("processes and threads connect, and reach each other") {
                  [](self who) {
                    auto comm = ringlet::connect<shared_memory>(who);
                    shared_memory& x = comm.transport();
-                   *x.board<int>() = who.rank;
+                   *x.board<int>(1) = who.rank;
                    x.publish({});
                    for (int peer = 0; peer < 3; ++peer) {
                      int const* its = nullptr;
-                     while ((its = x.try_read<int>(peer)) == nullptr) std::this_thread::yield();
+                     while ((its = x.try_read<int>(peer, 1)) == nullptr) std::this_thread::yield();
                      expect(*its == peer, "the board");
                    }
                  },
