@@ -35,12 +35,9 @@ inline void explain(options const& o) {
     bool const has_root = o.collective == "broadcast" || o.collective == "reduce";
     std::size_t const part = (bytes + static_cast<std::size_t>(o.ranks) - 1) / static_cast<std::size_t>(o.ranks);
     std::size_t const input = o.collective == "all_gather" ? part : bytes;
-    auto const routed = [&](bool reached) {
-      return o.select.choose(input, bytes, o.ranks, reached, s.board_bytes,
-                             ringlet::stage_row(s.stage_bytes, o.ranks) != 0);
-    };
-    auto route = mapped ? routed(in_reach || has_root) : ringlet::route::ring;
-    if (has_root && !in_reach && route == ringlet::route::direct) route = ringlet::route::ring;
+    auto const route = mapped ? o.select.choose(input, bytes, o.ranks, in_reach, s.board_bytes,
+                                                !has_root && ringlet::stage_row(s.stage_bytes, o.ranks) != 0)
+                              : ringlet::route::ring;
     ringlet::fabric_shape shape;
     shape.slot_bytes = o.slot_bytes.value_or(shape.slot_bytes);
     if (o.transport == "fabric" && o.ranks > 1 && !has_root && input <= shape.most_by_chords(o.ranks)) {

@@ -67,16 +67,25 @@ class rooted_operation {
   static constexpr bool anyone_can_lift = !Arithmetic::lifts || std::is_empty_v<typename Arithmetic::operation>;
 
   constexpr void come() {
-    std::size_t const bytes = at_.chunks.count * sizeof(element);
-    std::size_t const board = alignof(element) <= 16 ? peers_->board_bytes() : 0;  // boards are aligned to that
-    route_ = anyone_can_lift ? select_.choose(bytes, bytes, peers_->size(), true, board, false) : route::ring;
-    if (route_ == route::one_shot && needed(peers_->rank(), input))
+    route_ = chosen(true);
+    bool hidden = false;
+    for (auto which : {input, output}) {
+      if (route_ == route::one_shot || !needed(peers_->rank(), which)) continue;
+      here_[which] = peers_->locate(which == input ? at_.input : at_.output, at_.chunks.count * sizeof(element));
+      hidden = hidden || here_[which].window == 0;
+    }
+    if (hidden && chosen(false) == route::one_shot) here_[input].window = here_[output].window = position::on_board;
+    if (needed(peers_->rank(), input) && (route_ == route::one_shot || here_[input].window == position::on_board))
       detail::copy(this_thread{}, static_cast<element*>(nullptr), peers_->template board<element>(at_.chunks.count),
                    at_.input, at_.chunks.count, false);
-    for (auto which : {input, output})
-      if (route_ == route::direct && needed(peers_->rank(), which))
-        here_[which] = peers_->locate(which == input ? at_.input : at_.output, bytes);
     show();
+  }
+  constexpr ringlet::route chosen(bool in_reach) const {
+    if (!anyone_can_lift) return route::ring;
+    std::size_t const bytes = at_.chunks.count * sizeof(element);
+    // As in `direct_operation`.
+    bool const fits = alignof(element) <= 16 && (in_reach || bytes > short_text);
+    return select_.choose(bytes, bytes, peers_->size(), in_reach, fits ? peers_->board_bytes() : 0, false);
   }
   constexpr void show() {
     if (route_ != route::one_shot)
@@ -89,11 +98,17 @@ class rooted_operation {
   constexpr bool needed(int rank, detail::shown_memory which) const {
     return adds ? which == input || rank == root_ : which == input && rank == root_;
   }
+  // All memory that others must reach is in reach, or all input is on the boards.
   constexpr ringlet::route agreed() const {
+    bool all_in_reach = true, all_on_boards = true;
     for (int peer = 0; peer < peers_->size(); ++peer)
-      for (auto which : {input, output})
-        if (needed(peer, which) && shown(peer)[which].window == 0) return route::ring;
-    return route::direct;
+      for (auto which : {input, output}) {
+        if (!needed(peer, which)) continue;
+        auto const window = shown(peer)[which].window;
+        all_in_reach = all_in_reach && window != 0 && window != position::on_board;
+        all_on_boards = all_on_boards && window == position::on_board;
+      }
+    return all_in_reach ? route::direct : all_on_boards ? route::one_shot : route::ring;
   }
 
   // Between the exchanges. False when a fault ended it before: whoever has failed waits until nobody is at its buffers.

@@ -13,7 +13,8 @@ struct tangle {
 };
 constexpr auto odd = [](std::size_t r, std::size_t i) { return static_cast<std::uint32_t>(101 * r + 7 * i + 1); };
 
-constexpr selection small{.one_shot_bytes = 1 << 20}, large{.one_shot_bytes = 0};
+constexpr selection small{.one_shot_bytes = 1 << 20}, large{.one_shot_bytes = 0, .boarded_bytes = 0},
+    moderate{.one_shot_bytes = 0, .boarded_bytes = 1 << 20};
 
 template <collective What>
 constexpr bool same_bits(int size, std::size_t count) {
@@ -42,7 +43,14 @@ constexpr bool same_bits(int size, std::size_t count) {
                                  runs(large, hidden::inputs, true) &&
                                  runs(large, hidden::outputs, What == reduce && !in_place) &&
                                  runs(large, hidden::of_odd_ranks, What == broadcast ? root % 2 != 0 : n > 1);
-      if (!small_is_good || !large_is_good) return false;
+      // On boards, if there is more than lies beside positions, and if all whose memory counts are hidden.
+      bool const brief = count * sizeof(T) <= short_text;
+      bool const moderate_is_good =
+          runs(moderate, hidden::nothing) && runs(moderate, hidden::everything, brief) &&
+          runs(moderate, hidden::inputs, brief) &&
+          runs(moderate, hidden::outputs, What == reduce && !in_place && (brief || n > 1)) &&
+          runs(moderate, hidden::of_odd_ranks, What == broadcast ? root % 2 != 0 && brief : n > 1);
+      if (!small_is_good || !large_is_good || !moderate_is_good) return false;
     }
   }
   return true;
@@ -56,6 +64,7 @@ static_assert(same_bits_for_all<broadcast>(1) && same_bits_for_all<broadcast>(2)
 static_assert(same_bits_for_all<broadcast>(4) && same_bits_for_all<broadcast>(5));
 static_assert(same_bits_for_all<reduce>(1) && same_bits_for_all<reduce>(2) && same_bits_for_all<reduce>(3));
 static_assert(same_bits_for_all<reduce>(4) && same_bits_for_all<reduce>(5));
+static_assert(same_bits<broadcast>(3, 19) && same_bits<reduce>(3, 19));
 static_assert(same_bits<reduce>(2, 1024 + 5));  // more than a block
 
 }  // namespace

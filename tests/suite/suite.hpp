@@ -58,6 +58,8 @@ std::vector<ringlet::connect_options<X>> shapes() {
     all.push_back(tests::with_slots<X>(5, 256, 3));
   }
   if constexpr (requires(typename X::settings s) { s.stage_bytes; }) all.push_back(tests::with_stage<X>(4096));
+  // What goes by boards does so for where it lies, not for its size.
+  if constexpr (requires(typename X::settings s) { s.board_bytes; }) all.emplace_back().select = {.one_shot_bytes = 0};
   return all;
 }
 

@@ -52,6 +52,19 @@ OVER_BOTH("broadcasts from one root after the other, of all sizes, overtake nobo
         }) == 0);
 }
 
+OVER_BOTH("on boards, values do not stand where it is said how they come") {
+  ringlet::connect_options<typename Ranks::transport> options;
+  options.select.one_shot_bytes = 0;
+  auto const all_sizes = [](auto& comm) {
+    for (std::size_t count = 0; count < 40; ++count) {
+      std::vector<int> x(count, 5 - comm.rank());
+      ringlet::broadcast(comm, x, 1);
+      expect(x == std::vector<int>(count, 4), "the root's values");
+    }
+  };
+  CHECK(on<Ranks>(2, all_sizes, options) == 0);
+}
+
 OVER_BOTH("ranks that name different roots hear of it") {
   CHECK(on<Ranks>(3, [](auto& comm) {
           std::vector<float> x(4);
