@@ -149,9 +149,9 @@ int tune(ringlet::bootstrap<S> who, options const& o) {
   ringlet::selection best;
   std::size_t const board = settings_for<ringlet::shared_memory>(o).board_bytes;
   auto const others = static_cast<std::size_t>(std::max(1, who.size - 1));
-  best.one_shot_bytes = bound(compare(shot, large, "  one-shot      direct", true, 64, board), best.one_shot_bytes);
+  best.one_shot_bytes = bound(compare(shot, large, "  one-shot      direct", true, 8, board), best.one_shot_bytes);
   best.boarded_bytes =
-      others * bound(compare(shot, staged, "  one-shot      staged", false, 64, board), best.boarded_bytes / others);
+      others * bound(compare(shot, staged, "  one-shot      staged", false, 8, board), best.boarded_bytes / others);
   best.staged_bytes =
       bound(compare(staged, large, "    staged        ring", false, std::size_t{64} << 10, o.most), best.staged_bytes);
   if (who.rank == 0) {

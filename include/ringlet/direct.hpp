@@ -43,7 +43,7 @@ template <class Peers>
   int boards = 0;
   route way = route::direct;
   for (int peer = 0; peer < peers.size(); ++peer) {
-    position const* const its = peers.template try_read<position>(peer, 2);
+    position const* const its = peers.template read<position>(peer, 2);
     boards += its[inputs ? input : output].window == position::on_board;
     for (auto which : {input, output}) {
       if (!(which == input ? inputs : outputs)) continue;
@@ -159,8 +159,8 @@ class direct_operation {
   constexpr void go_by_boards() { here_[input].window = here_[output].window = position::on_board; }
   // All that others need, on my board.
   [[gnu::noinline]] constexpr void give() {
-    copy(peers_->template board<element>(given()), at_.input, whole_input(What) ? given() : length(peers_->rank()),
-         false);
+    detail::copy(this_thread{}, static_cast<element*>(nullptr), peers_->template board<element>(given()), at_.input,
+                 whole_input(What) ? given() : length(peers_->rank()), false);
   }
   // Elements of the longest input: where on a board these are is the same on all.
   constexpr std::size_t given() const { return whole_input(What) ? at_.chunks.count : longest_; }
@@ -170,8 +170,11 @@ class direct_operation {
     // Boards are aligned to 16; and beside positions, a short input would lie where they do.
     bool const fits = alignof(element) <= 16 && (in_reach || given() * sizeof(element) > short_text);
     std::size_t const board = fits ? peers_->board_bytes() : 0;
+    // Whether an element fits a row of the stage, without the division.
+    constexpr std::size_t least_row = (sizeof(element) + interference - 1) / interference * interference;
+    bool const stages = peers_->stage_bytes() >= 2 * least_row * static_cast<std::size_t>(peers_->size());
     return select_.choose(given() * sizeof(element), at_.chunks.count * sizeof(element), peers_->size(), in_reach,
-                          board, row_bytes() >= sizeof(element));
+                          board, stages);
   }
 
   // The exchange before round `round_`.
@@ -190,7 +193,7 @@ class direct_operation {
   constexpr bool all_read() {
     std::uint64_t const mine = peers_->digest(peers_->rank());
     for (int const size = peers_->size(); next_ < size; ++next_) {
-      if (shown(next_) == nullptr) return false;
+      if (!peers_->published(next_)) return false;
       if (peers_->digest(next_) != mine) return differs_ = next_, false;
     }
     return true;
@@ -214,13 +217,13 @@ class direct_operation {
     if constexpr (What == collective::all_gather) {
       for (int r = 0; r < peers_->size(); ++r) land(on_board(r), at_.output + offset(r), length(r));
     } else if constexpr (What == collective::reduce_scatter) {
-      reduce(peers_->rank(), 0, length(peers_->rank()), at_.output, false);
+      reduce(peers_->rank(), offset(peers_->rank()), length(peers_->rank()), at_.output, false);
     } else {
       std::size_t at = 0;
-      for (int c = 0; c < peers_->size(); at += length(c++)) reduce(c, 0, length(c), at_.output + at, false);
+      for (int c = 0; c < peers_->size(); at += length(c++)) reduce(c, at, length(c), at_.output + at, false);
     }
   }
-  constexpr element const* on_board(int peer) const { return peers_->template try_read<element>(peer, given()); }
+  constexpr element const* on_board(int peer) const { return peers_->template read<element>(peer, given()); }
 
   // Between two exchanges: I compute my part of the round, a block at a time, and hand each block out while the cache
   // has it, or put it on my stage, for those to collect whose output I cannot reach. False when a fault ended it before.
@@ -235,16 +238,16 @@ class direct_operation {
       std::size_t const n = in_round(me) - i < block ? in_round(me) - i : block;
       std::size_t const first = begin() + i, home = offset(me) + first;
       if constexpr (What == collective::reduce_scatter) {
-        reduce(me, first, n, at_.output + first, far());
+        reduce(me, home, n, at_.output + first, far());
       } else {
         element const* made = at_.output + home;
         if constexpr (What == collective::all_gather) {
           land(at_.input + first, at_.output + home, n, plain && far());
           if constexpr (plain) made = at_.input + first;
         } else if (twin == nullptr) {
-          reduce(me, first, n, at_.output + home, false);
+          reduce(me, home, n, at_.output + home, false);
         } else if constexpr (plain) {
-          combine(this_thread{}, twin + home, at_.output + home, contribution(1 - me, me, first), at_.input + home, n,
+          combine(this_thread{}, twin + home, at_.output + home, located(1 - me, input) + home, at_.input + home, n,
                   how_, true, true, true);
         }
         for (int k = twin != nullptr ? 2 : 1; k < peers_->size(); ++k) {  // not all to rank 0 first
@@ -264,7 +267,7 @@ class direct_operation {
   constexpr element* twin_output() const {
     if constexpr (What == collective::all_reduce && plain)
       if (peers_->size() == 2 && route_ == route::direct && far() && !in_place())
-        return peers_->template at<element>(1 - peers_->rank(), shown(1 - peers_->rank())[output]);
+        return located(1 - peers_->rank(), output);
     return nullptr;
   }
 
@@ -278,9 +281,9 @@ class direct_operation {
     }
   }
 
-  // Adds up all contributions to part of a chunk in the order in which a ring would: rank c+1 first, rank c, the
-  // chunk's owner, last. So the choice of algorithm never changes the bits.
-  [[gnu::noinline]] constexpr void reduce(int chunk, std::size_t first, std::size_t count, element* result,
+  // Adds up all contributions to part of a chunk, from element `in_whole` of the whole buffer on, in the order in which a
+  // ring would: rank c+1 first, rank c, the chunk's owner, last. So the choice of algorithm never changes the bits.
+  [[gnu::noinline]] constexpr void reduce(int chunk, std::size_t in_whole, std::size_t count, element* result,
                                           bool far) const {
     using wire = typename Arithmetic::wire;
     constexpr std::size_t block = detail::elements_in<element>(4096);  // partial sums stay in the first-level cache
@@ -288,14 +291,20 @@ class direct_operation {
     detail::scratch<wire, block> partial;
     for (std::size_t i = 0; i < count; i += block) {
       std::size_t const n = count - i < block ? count - i : block;
-      auto of = [&](int k) { return contribution((chunk + k) % size, chunk, first + i); };
       wire const* sum = nullptr;
-      int k = 1;
-      if constexpr (plain)
-        if (size > 1) sum = of(k++);  // as it is: nothing to compute
-      for (; k <= size; ++k, sum = partial.data())
-        combine(this_thread{}, k < size ? partial.data() : nullptr, k < size ? nullptr : result + i, sum, of(k), n,
-                how_, k == size, far);
+      int peer = chunk;
+      for (int k = 1; k <= size; ++k) {
+        if (++peer == size) peer = 0;
+        element const* const its = contribution(peer, chunk, in_whole + i);
+        if constexpr (plain)
+          if (k == 1 && size > 1) {  // as it is: nothing to compute
+            sum = its;
+            continue;
+          }
+        combine(this_thread{}, k < size ? partial.data() : nullptr, k < size ? nullptr : result + i, sum, its, n, how_,
+                k == size, far);
+        sum = partial.data();
+      }
     }
   }
   constexpr void land(element const* from, element* to, std::size_t n, bool far = false) const {
@@ -303,18 +312,18 @@ class direct_operation {
             static_cast<typename Arithmetic::wire const*>(nullptr), from, n, how_, true, far);
   }
   // What a rank has shown of its memory.
-  [[gnu::noinline]] constexpr position const* shown(int peer) const {
-    return peers_->template try_read<position>(peer, 2);
+  [[gnu::noinline]] constexpr position const* shown(int peer) const { return peers_->template read<position>(peer, 2); }
+  constexpr element* located(int peer, detail::shown_memory which) const {
+    return peers_->template at<element>(peer, shown(peer)[which]);
   }
-  // A rank's input to part of a chunk: on its board, on its stage, or where its board says.
-  [[gnu::noinline]] constexpr element const* contribution(int peer, int chunk, std::size_t first) const {
-    std::size_t const in_whole = offset(chunk) + first;
+  // A rank's input to that: on its board, on its stage, or where its board says.
+  constexpr element const* contribution(int peer, int chunk, std::size_t in_whole) const {
+    bool const boards = route_ == route::one_shot;
     // My own is sooner at hand where I have it from, as long as no results overwrite it.
-    bool const mine = peer == peers_->rank();
-    if (route_ == route::one_shot && !(mine && !in_place())) return on_board(peer) + in_whole;
-    if (mine) return at_.input + in_whole;
+    if (peer == peers_->rank() && !(boards && in_place())) return at_.input + in_whole;
+    if (boards) return on_board(peer) + in_whole;
     position const where = shown(peer)[input];
-    if (where.window == position::on_stage) return row(peer, chunk, round_) + (first - begin());
+    if (where.window == position::on_stage) return row(peer, chunk, round_) + (in_whole - offset(chunk) - begin());
     return peers_->template at<element>(peer, where) + in_whole;
   }
   // A stage has two halves, so that one can be filled while others still read the other, with a row for each chunk.

@@ -23,12 +23,12 @@ inline constexpr std::size_t short_text = 48;
 /// Ranks that can all load and store each other's memory.
 ///
 /// Contract. They meet in exchanges, one after the other. In an exchange each rank writes n elements, up to
-/// `board_bytes()` bytes of them, to its `board<T>(n)`, `publish(c)`es it, and then reads every rank's with
-/// `try_read<T>(peer, n)`, its own too, which is null until that peer has published the same exchange. `try_read` never
-/// waits; what it gives may be read until this rank publishes the next exchange. An exchange can carry a short text, of
-/// `short_text` bytes at most, beside a longer one: a short one may share a cache line with the word that announces it, a
-/// longer one should begin at a line of its own. `digest(peer)` is the digest of the call with which that peer published, and
-/// `called(peer)` the call itself. Having read all boards, a rank knows that all have come: an exchange of nothing is
+/// `board_bytes()` bytes of them, to its `board<T>(n)` and `publish(c)`es it. `published(peer)`, which never waits, says
+/// whether a peer, or this rank itself, has published the same exchange; from then until this rank publishes the next one,
+/// `read<T>(peer, n)` is what stands on its board. An exchange can carry a short text, of `short_text` bytes at most, beside
+/// a longer one: a short one may share a cache line with the word that announces it, a longer one should begin at a line of
+/// its own. Likewise readable, `digest(peer)` is the digest of the call with which that peer published, and
+/// `called(peer)` the call itself. Having seen that all published, a rank knows that all have come: an exchange of nothing is
 /// a barrier.
 ///
 /// `locate(p, bytes)` says where memory of this rank's lies; `at<T>(peer, where)` is what a peer located, as an address
@@ -44,7 +44,7 @@ inline constexpr std::size_t short_text = 48;
 /// void barrier(M& m, ringlet::call const& c) {
 ///   m.publish(c);
 ///   for (int peer = 0; peer < m.size(); ++peer)
-///     while (m.template try_read<char>(peer, 0) == nullptr) {}
+///     while (!m.published(peer)) {}
 /// }
 /// @endcode
 /// @tparam T the element
@@ -55,7 +55,8 @@ concept mapped_peers = requires(M& m, int peer, call const& c, T const* p, std::
   { m.board_bytes() } -> std::same_as<std::size_t>;
   { m.template board<T>(n) } -> std::same_as<T*>;
   { m.publish(c) } -> std::same_as<void>;
-  { m.template try_read<T>(peer, n) } -> std::same_as<T const*>;
+  { m.published(peer) } -> std::same_as<bool>;
+  { m.template read<T>(peer, n) } -> std::same_as<T const*>;
   { m.digest(peer) } -> std::same_as<std::uint64_t>;
   { m.called(peer) } -> std::same_as<call const&>;
   { m.locate(p, n) } -> std::same_as<position>;

@@ -44,7 +44,7 @@ class rooted_operation {
     if (exchange_ == 0) come();
     for (;; show()) {
       for (; next_ < peers_->size(); ++next_) {
-        if (peers_->template try_read<position>(next_, 2) == nullptr)
+        if (!peers_->published(next_))
           return peers_->broken() ? status::failed : status::pending;
         if (peers_->digest(next_) != peers_->digest(peers_->rank())) return differs_ = next_, status::failed;
       }
@@ -147,10 +147,10 @@ class rooted_operation {
     return true;
   }
   constexpr element const* contribution(int peer) const {
-    if (route_ == route::one_shot) return peers_->template try_read<element>(peer, at_.chunks.count);
+    if (route_ == route::one_shot) return peers_->template read<element>(peer, at_.chunks.count);
     return peer == peers_->rank() ? at_.input : peers_->template at<element>(peer, shown(peer)[input]);
   }
-  constexpr position const* shown(int peer) const { return peers_->template try_read<position>(peer, 2); }
+  constexpr position const* shown(int peer) const { return peers_->template read<position>(peer, 2); }
   constexpr bool is_root() const { return peers_->rank() == root_; }
 
   Peers* peers_;

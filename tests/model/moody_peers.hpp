@@ -55,12 +55,17 @@ class moody_peers {
     b.called = c;
     b.exchange = mine().published = exchange_;
   }
-  template <class T>
-  T const* try_read(int peer, std::size_t n) {
+  bool published(int peer) {
     auto& its = all_->of[static_cast<std::size_t>(peer)];
     std::uint64_t& seen = seen_[static_cast<std::size_t>(peer)];
-    if (its.published < exchange_ || (seen != exchange_ && !mood_.answers())) return nullptr;
+    if (its.published < exchange_ || (seen != exchange_ && !mood_.answers())) return false;
     seen = exchange_;
+    return true;
+  }
+  template <class T>
+  T const* read(int peer, std::size_t n) const {
+    expect(seen_[static_cast<std::size_t>(peer)] == exchange_, "a board is read before it was seen to be published");
+    auto& its = all_->of[static_cast<std::size_t>(peer)];
     auto& b = its.two[exchange_ % 2];
     expect(b.exchange == exchange_, "a board is read after it was written again");
     return reinterpret_cast<T const*>(place(b, n * sizeof(T)));

@@ -86,8 +86,8 @@ TEST_CASE("an exchange on boards orders everything that is on them") {
       *peers.template board<element>(1) = in[0];
       peers.publish(called);
       for (int peer = 0; peer < comm.size(); ++peer) {
-        until([&] { return peers.template try_read<element>(peer, 1) != nullptr; });
-        element const its = *peers.template try_read<element>(peer, 1);
+        until([&] { return peers.published(peer); });
+        element const its = *peers.template read<element>(peer, 1);
         if (peers.called(peer).count != its || peers.digest(peer) != ringlet::digest(peers.called(peer)))
           throw std::logic_error("a call does not belong to what came with it");
         out[0] += its;

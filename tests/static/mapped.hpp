@@ -61,9 +61,11 @@ struct peers {
     at_->calls[static_cast<std::size_t>(rank_)] = c;
     at_->published[static_cast<std::size_t>(rank_)] = ++exchange;
   }
+  constexpr bool published(int peer) const { return at_->published[static_cast<std::size_t>(peer)] >= exchange; }
   template <class U>
-  constexpr U const* try_read(int peer, std::size_t) {
-    return at_->published[static_cast<std::size_t>(peer)] >= exchange ? of<U>(peer, exchange) : nullptr;
+  constexpr U const* read(int peer, std::size_t) {
+    if (!published(peer)) throw "a board is read that is not published";
+    return of<U>(peer, exchange);
   }
   constexpr std::uint64_t digest(int peer) { return ringlet::digest(called(peer)); }
   constexpr call const& called(int peer) { return at_->calls[static_cast<std::size_t>(peer)]; }

@@ -20,9 +20,10 @@ struct archetype {
     called_ = c;
     published_ = true;
   }
+  constexpr bool published(int) { return published_; }
   template <std::same_as<char> T>
-  constexpr T const* try_read(int, std::size_t) {
-    return published_ ? board_ : nullptr;
+  constexpr T const* read(int, std::size_t) {
+    return board_;
   }
   constexpr std::uint64_t digest(int) { return ringlet::digest(called_); }
   constexpr call const& called(int) { return called_; }
@@ -52,7 +53,7 @@ template <mapped_peers<char> M>
 constexpr bool barrier(M& m, call const& c) {
   m.publish(c);
   for (int peer = 0; peer < m.size(); ++peer)
-    while (m.template try_read<char>(peer, 0) == nullptr) {
+    while (!m.published(peer)) {
     }
   return m.called(0) == c && m.digest(0) == digest(c);
 }
@@ -82,9 +83,12 @@ struct without_board : archetype {
 struct without_publish : archetype {
   void publish(call const&) = delete;
 };
-struct without_try_read : archetype {
+struct without_published : archetype {
+  bool published(int) = delete;
+};
+struct without_read : archetype {
   template <class T>
-  T const* try_read(int, std::size_t) = delete;
+  T const* read(int, std::size_t) = delete;
 };
 struct without_digest : archetype {
   std::uint64_t digest(int) = delete;
@@ -111,7 +115,8 @@ struct without_broken : archetype {
 };
 template <class... M>
 constexpr bool none = (!mapped_peers<M, char> && ...);
-static_assert(none<without_rank, without_size, without_board_bytes, without_board, without_publish, without_try_read>);
+static_assert(none<without_rank, without_size, without_board_bytes, without_board, without_publish>);
+static_assert(none<without_published, without_read>);
 static_assert(none<without_digest, without_called, without_locate, without_at, without_broken>);
 static_assert(none<without_stage_bytes, without_stage>);
 
@@ -134,7 +139,7 @@ static_assert(none<rank_is_unsigned, size_is_unsigned, board_bytes_is_int, publi
 
 struct reads_what_it_may_change : archetype {
   template <class T>
-  T* try_read(int, std::size_t);
+  T* read(int, std::size_t);
 };
 struct board_is_to_be_read : archetype {
   template <class T>

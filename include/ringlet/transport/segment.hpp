@@ -162,11 +162,10 @@ class segment_peers {
     for (int peer = 0; peer < size(); ++peer)
       if (peer != rank_) at(peer).sleeper.ring();
   }
+  bool published(int peer) const { return board_of(peer).published.acquire() == exchange_; }
   template <class T>
-  T const* try_read(int peer, std::size_t n) const {
-    board_header& its = board_of(peer);
-    if (its.published.acquire() != exchange_) return nullptr;
-    return reinterpret_cast<T const*>(reinterpret_cast<std::byte*>(&its) + place(n * sizeof(T)));
+  T const* read(int peer, std::size_t n) const {
+    return reinterpret_cast<T const*>(segment(peer) + published_ + place(n * sizeof(T)));
   }
   std::uint64_t digest(int peer) const { return board_of(peer).digest; }
   call const& called(int peer) const { return call_of(peer); }

@@ -40,9 +40,8 @@ TEST_CASE("processes and threads connect, and reach each other") {
                    *x.board<int>(1) = who.rank;
                    x.publish({});
                    for (int peer = 0; peer < 3; ++peer) {
-                     int const* its = nullptr;
-                     while ((its = x.try_read<int>(peer, 1)) == nullptr) std::this_thread::yield();
-                     expect(*its == peer, "the board");
+                     while (!x.published(peer)) std::this_thread::yield();
+                     expect(*x.read<int>(peer, 1) == peer, "the board");
                    }
                  },
                  {.as = as}) == 0);
