@@ -44,8 +44,7 @@ class rooted_operation {
     if (exchange_ == 0) come();
     for (;; show()) {
       for (; next_ < peers_->size(); ++next_) {
-        if (!peers_->published(next_))
-          return peers_->broken() ? status::failed : status::pending;
+        if (!peers_->published(next_)) return peers_->broken() ? status::failed : status::pending;
         if (peers_->digest(next_) != peers_->digest(peers_->rank())) return differs_ = next_, status::failed;
       }
       if (exchange_ == 1 && route_ == route::direct) route_ = agreed();
