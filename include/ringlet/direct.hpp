@@ -159,8 +159,8 @@ class direct_operation {
   constexpr void go_by_boards() { here_[input].window = here_[output].window = position::on_board; }
   // All that others need, on my board.
   [[gnu::noinline]] constexpr void give() {
-    detail::copy(this_thread{}, static_cast<element*>(nullptr), peers_->template board<element>(given()), at_.input,
-                 whole_input(What) ? given() : length(peers_->rank()), false);
+    copy(peers_->template board<element>(given()), at_.input, whole_input(What) ? given() : length(peers_->rank()),
+         false);
   }
   // Elements of the longest input: where on a board these are is the same on all.
   constexpr std::size_t given() const { return whole_input(What) ? at_.chunks.count : longest_; }
