@@ -54,6 +54,10 @@ refused(["all_gather", "--ranks", "1", "-b", "256M", "-e", "256M"], "rank 0: no 
 with tempfile.TemporaryDirectory() as folder:
     tuning = pathlib.Path(folder) / "tuning"
     tuning.write_text("ranks=2 one_shot_bytes=many\n", encoding="utf-8")
+    json = pathlib.Path(folder) / "json"
+    refused(["all_reduce", "--explain", "--json", str(json)], "--json excludes --explain")
+    if json.exists():
+        faults.append("a file is left of results that there are none of")
     launched = {**os.environ, "RINGLET_RANK": "1", "RINGLET_SIZE": "2"}
     refused(["all_reduce", "--ranks", "3", "--tuning", str(tuning)], "'ranks=2 one_shot_bytes=many', expected")
     if perf("all_reduce", "--tuning", str(tuning), env=launched).stderr:

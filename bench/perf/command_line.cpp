@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -138,15 +140,20 @@ std::optional<int> parse(int argc, char** argv, ringlet::launch_environment cons
       ->capture_default_str();
   // Better known before a long run than after it.
   CLI::Validator const writable(
-      [](std::string& file) { return std::ofstream(file, std::ios::app) ? "" : "cannot write " + file; }, "FILE");
+      [](std::string& file) {
+        bool const is_new = !exists(std::filesystem::symlink_status(file)), opens{std::ofstream(file, std::ios::app)};
+        if (is_new) std::remove(file.c_str());
+        return opens ? "" : "cannot write " + file;
+      },
+      "FILE");
   std::string tuning;
   app.add_option("--tuning", tuning, "File that --tune has written: which sizes take which route")
       ->check(CLI::ExistingFile);
-  app.add_flag("--explain", o.explain, "Only say which route each size takes, and why");
+  auto* const explain = app.add_flag("--explain", o.explain, "Only say which route each size takes, and why");
   app.add_option("--tune", o.tune, "File for the routes that are fastest here with so many ranks; takes a minute")
       ->check(writable);
-  app.add_option("--json", o.json, "File for the results as JSON")->check(writable);
-  app.add_option("--svg", o.svg, "File for a plot of bus bandwidth over size")->check(writable);
+  app.add_option("--json", o.json, "File for the results as JSON")->check(writable)->excludes(explain);
+  app.add_option("--svg", o.svg, "File for a plot of bus bandwidth over size")->check(writable)->excludes(explain);
   app.set_version_flag("--version", "ringlet " + version());
   try {
     app.parse(argc, argv);

@@ -49,7 +49,7 @@ inline void explain(options const& o) {
       case ringlet::route::one_shot:
         why = input <= o.select.one_shot_bytes
                   ? "a rank's input, " + std::to_string(input) + " B, is at most one_shot_bytes"
-                  : "out of the others' reach, and what each reads of them at most boarded_bytes";
+                  : "out of the others' reach, whose input is together at most boarded_bytes";
         break;
       case ringlet::route::direct: why = "all ranks can reach this memory"; break;
       case ringlet::route::staged: why = "at most staged_bytes, and out of the others' reach"; break;

@@ -318,7 +318,8 @@ class collective_operation : detail::started {
     if constexpr (on_chords)
       if (rings_.count() == 0) session_->book.went_round(direct_.moved(), sizeof(T));
     if constexpr (mapped)
-      session_->account(What, direct_.route(), rooted(What) && session_->rank == root_, at_.chunks, sizeof(T));
+      session_->account(What, direct_.route(), rooted(What) && session_->rank == root_, direct_.exchanges(), at_.chunks,
+                        sizeof(T));
   }
   status progress() noexcept {
     if (state == status::pending && session_->reach(*this)) advance();

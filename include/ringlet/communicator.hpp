@@ -311,12 +311,8 @@ class session {
   X wires;
   std::vector<std::uint8_t> barrier_cells;  // what a barrier reduces: one byte a rank
   // What an operation among mapped peers has moved. By itself, so that bench/engine.sh can say what it costs.
-  [[gnu::noinline]] void account(collective what, route how, bool root, partition const& chunks,
+  [[gnu::noinline]] void account(collective what, route how, bool root, std::size_t exchanges, partition const& chunks,
                                  std::size_t element) noexcept {
-    std::size_t exchanges = how == route::direct ? 2 : 1;
-    if constexpr (requires { wires.stage_bytes(); })
-      if (how == route::staged)  // one for each round, and one before the first
-        exchanges += (chunks.longest() - 1) / (stage_row(wires.stage_bytes(), size) / element) + 1;
     book.went_among_mapped(what, how, root, exchanges, chunks.count * element,
                            chunks.length(static_cast<std::size_t>(rank)) * element);
   }

@@ -29,7 +29,7 @@ namespace ringlet {
 
 /// The version of everything that ranks exchange: keys in the store, layout of shared segments, slots and boards.
 /// Ranks that disagree refuse each other when connecting.
-inline constexpr std::uint32_t wire_version = 2;
+inline constexpr std::uint32_t wire_version = 3;
 
 /// Bytes between two words that different ranks write. Two cache lines: processors fetch lines in pairs, so
 /// 64 would let neighbours disturb each other.

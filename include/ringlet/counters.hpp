@@ -17,10 +17,11 @@ struct counters {
   /// Slices sent, and boards shown: what was handed to others at once.
   std::uint64_t messages = 0;
   /// Bytes that have gone from this rank's memory to others', and from theirs to this one's, whoever moved them. An
-  /// all-reduce of m bytes among n ranks makes it 2(n-1)/n m each, but for the few bytes that go in one shot or by
-  /// chords, (n-1) m.
+  /// all-reduce of m bytes among n ranks makes it 2(n-1)/n m each, but for what goes in one shot or by chords,
+  /// (n-1) m.
   std::uint64_t sent = 0, received = 0;
-  /// Of what was sent, bytes that were first copied to memory of the transport: slots, boards, stages.
+  /// Of what was sent, bytes that were first copied to memory of the transport: slots, boards, stages. What goes in
+  /// one shot counts once, also where some ranks had to meet twice for it.
   std::uint64_t copied = 0;
   /// Time in which waits gave way to others or slept. Before a wait does so it polls, for some microseconds: to measure
   /// them would take longer.

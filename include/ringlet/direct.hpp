@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "ringlet/call.hpp"
@@ -32,14 +33,10 @@ inline void will_write(void* line) {
 // What a rank shows of its memory: where its input and its output lie, where others need them.
 enum shown_memory { input, output };
 
-// How ranks that have shown their memory go on. All look at the same boards, so all see the same. One for each
-// transport, not for each operation.
-struct agreement {
-  route way = route::direct;
-  bool complete = true;  // or some have not put their input on their boards yet, as it is to be
-};
+// How ranks that have shown their memory go on; nothing while only some have their input on their boards. All look at the
+// same boards, so all see the same. One function for each transport, not for each operation.
 template <class Peers>
-[[gnu::noinline]] constexpr agreement agreed(Peers& peers, bool inputs, bool outputs) {
+[[gnu::noinline]] constexpr std::optional<route> agreed(Peers& peers, bool inputs, bool outputs) {
   int boards = 0;
   route way = route::direct;
   for (int peer = 0; peer < peers.size(); ++peer) {
@@ -51,7 +48,7 @@ template <class Peers>
       if (its[which].window == position::on_stage && way == route::direct) way = route::staged;
     }
   }
-  return boards == 0 ? agreement{way, true} : agreement{route::one_shot, boards == peers.size()};
+  return boards == 0 ? std::optional(way) : boards == peers.size() ? std::optional(route::one_shot) : std::nullopt;
 }
 
 // Room for values. In bytes where a type has no default constructor: it is copied to, as everywhere.
@@ -76,9 +73,10 @@ constexpr std::size_t elements_in(std::size_t bytes) {
 /// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once
 /// whether they called the same thing. Small input travels on the boards, and that is all. Otherwise the boards say
 /// where buffers lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two
-/// exchanges. Moderate input of a rank some of whose memory is out of reach is on its board as well, and then everyone's
-/// goes so. What is larger is copied to and from stages, as much at a time as these hold, with one exchange a round: each
-/// says that the last round's results are there and that the next one's input is.
+/// exchanges. Of moderate size, a rank whose memory is out of reach has its input on its board as well; if that is so of
+/// some ranks only, all meet again, each with its input on its board. What is larger is copied to and from stages, as much
+/// at a time as these hold, with one exchange a round: each says that the last round's results are there and that the next
+/// one's input is.
 /// @tparam What the collective
 /// @tparam Arithmetic what one hop does to a value
 /// @tparam Peers the mapped peers
@@ -114,10 +112,9 @@ class direct_operation {
   }
 
   /// A number that changes when it has come further.
-  constexpr std::uint64_t moves() const {
-    return static_cast<std::uint64_t>(round_ + 1) * (static_cast<unsigned>(peers_->size()) + 1) +
-           static_cast<unsigned>(next_);
-  }
+  constexpr std::uint64_t moves() const { return std::uint64_t{exchanges_} << 32 | static_cast<unsigned>(next_); }
+  /// How often this rank has shown its board.
+  constexpr std::size_t exchanges() const { return exchanges_; }
   /// How it goes on. Final once `poll` said `ready`.
   constexpr ringlet::route route() const { return route_; }
   /// After `failed`: the rank that called something else, or -1.
@@ -140,7 +137,7 @@ class direct_operation {
     if (chosen(true) == route::one_shot) {
       route_ = route::one_shot;
       give();
-      peers_->publish(*called_);
+      publish();
     } else {
       auto const otherwise = chosen(false);
       if (otherwise == route::staged) row_ = row_bytes() / sizeof(element);
@@ -162,7 +159,7 @@ class direct_operation {
     copy(peers_->template board<element>(given()), at_.input, whole_input(What) ? given() : length(peers_->rank()),
          false);
   }
-  // Elements of the longest input: where on a board these are is the same on all.
+  // Elements of the longest input. All name that number, so that all look in the same place of a board.
   constexpr std::size_t given() const { return whole_input(What) ? at_.chunks.count : longest_; }
 
   [[gnu::noinline]] constexpr ringlet::route chosen(bool in_reach) const {
@@ -186,24 +183,27 @@ class direct_operation {
     if (here_[input].window == position::on_board) give();
     position* const board = peers_->template board<position>(2);
     for (auto which : {input, output}) board[which] = here_[which];
+    publish();
+  }
+  constexpr void publish() {
     peers_->publish(*called_);
+    ++exchanges_;
     next_ = 0;
   }
 
   constexpr bool all_read() {
-    std::uint64_t const mine = peers_->digest(peers_->rank());
     for (int const size = peers_->size(); next_ < size; ++next_) {
       if (!peers_->published(next_)) return false;
-      if (peers_->digest(next_) != mine) return differs_ = next_, false;
+      if (peers_->digest(next_) != peers_->digest(peers_->rank())) return differs_ = next_, false;
     }
     return true;
   }
 
   // False where some have to put their input on their boards yet.
   constexpr bool agree() {
-    detail::agreement const all = detail::agreed(*peers_, needed[input], needed[output]);
-    if (!all.complete) return go_by_boards(), false;
-    route_ = anyone_can_lift ? all.way : route::ring;
+    auto const way = detail::agreed(*peers_, needed[input], needed[output]);
+    if (!way) return go_by_boards(), false;
+    route_ = anyone_can_lift ? *way : route::ring;
     if (route_ == route::direct) row_ = longest_;
     return true;
   }
@@ -362,6 +362,7 @@ class direct_operation {
   position here_[2];
   std::size_t row_ = 0;  // elements of each chunk in a round
   int round_ = -1;       // has not come
+  unsigned exchanges_ = 0;
   int next_ = 0, differs_ = -1;
   ringlet::route route_ = route::direct;
 };

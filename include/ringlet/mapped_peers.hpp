@@ -23,13 +23,13 @@ inline constexpr std::size_t short_text = 48;
 /// Ranks that can all load and store each other's memory.
 ///
 /// Contract. They meet in exchanges, one after the other. In an exchange each rank writes n elements, up to
-/// `board_bytes()` bytes of them, to its `board<T>(n)` and `publish(c)`es it. `published(peer)`, which never waits, says
-/// whether a peer, or this rank itself, has published the same exchange; from then until this rank publishes the next one,
-/// `read<T>(peer, n)` is what stands on its board. An exchange can carry a short text, of `short_text` bytes at most, beside
-/// a longer one: a short one may share a cache line with the word that announces it, a longer one should begin at a line of
-/// its own. Likewise readable, `digest(peer)` is the digest of the call with which that peer published, and
-/// `called(peer)` the call itself. Having seen that all published, a rank knows that all have come: an exchange of nothing is
-/// a barrier.
+/// `board_bytes()` bytes of them, to its `board<T>(n)`, which is aligned to 16, and `publish(c)`es it. `published(peer)`,
+/// which never waits, says whether a peer, or this rank itself, has published the same exchange; from then until this rank
+/// publishes the next one, `read<T>(peer, n)`, with the n with which it was written, is what stands on that peer's board.
+/// An exchange can carry one short text, of `short_text` bytes at most, and one longer one: a short one may share a cache
+/// line with the word that announces it, a longer one should begin at a line of its own. As long as a board, `digest(peer)`
+/// is the digest of the call with which that peer published, and `called(peer)` the call itself, may be read. Having seen
+/// that all published, a rank knows that all have come: an exchange of nothing is a barrier.
 ///
 /// `locate(p, bytes)` says where memory of this rank's lies; `at<T>(peer, where)` is what a peer located, as an address
 /// here. Located memory may be read and written by others between an exchange before and an exchange after, within

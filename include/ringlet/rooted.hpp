@@ -20,8 +20,8 @@ namespace ringlet {
 
 /// A broadcast or a reduce among peers whose memory is mapped. All meet in an exchange, as in `direct_operation`. Small
 /// input travels on the boards. Otherwise, between two exchanges, each rank copies the root's buffer (broadcast), or
-/// adds up its chunk of all buffers and stores it in the root's output (reduce); if one of these is out of reach, a
-/// ring is to follow.
+/// adds up its chunk of all buffers and stores it in the root's output (reduce). If all of these are out of reach and
+/// of moderate size, the input is on the boards as well, and that is all; otherwise, if one is, a ring is to follow.
 /// @tparam What broadcast or reduce
 /// @tparam Arithmetic what one hop does to a value
 /// @tparam Peers the mapped peers
@@ -56,6 +56,7 @@ class rooted_operation {
 
   /// As those of `direct_operation`.
   constexpr std::uint64_t moves() const { return std::uint64_t{exchange_} << 32 | static_cast<unsigned>(next_); }
+  constexpr std::size_t exchanges() const { return exchange_; }
   constexpr ringlet::route route() const { return route_; }
   constexpr int disagreeing() const { return differs_; }
 

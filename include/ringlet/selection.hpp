@@ -35,8 +35,7 @@ constexpr std::size_t stage_row(std::size_t stage, int ranks) {
 struct selection {
   /// The largest input of a rank, in bytes, that goes in one shot. Boards may be smaller: then that is the bound.
   std::size_t one_shot_bytes = 512;
-  /// The most that a rank reads of others' input, in bytes, where some of their memory is out of reach and all of it goes
-  /// in one shot instead. Boards bound that, too.
+  /// The largest input of all other ranks together, in bytes, that goes in one shot, too, when memory is out of reach.
   std::size_t boarded_bytes = std::size_t{32} << 10;
   /// The largest whole buffer, in bytes, that is staged when it is out of reach.
   std::size_t staged_bytes = std::size_t{4} << 20;

@@ -140,13 +140,19 @@ constexpr bool direct(int size, std::size_t count, bool in_place, selection sele
   }
   bool good = true;
   for (std::size_t sweep = 0; sweep < 4 + chunks.longest() * sizeof(T) / 128; ++sweep)
-    for (std::size_t r = n; r-- > 0;)
-      if (!ready[r] && ops[r]->poll() == status::ready) {
+    for (std::size_t r = n; r-- > 0;) {
+      if (ready[r]) continue;
+      auto const moves = ops[r]->moves();
+      std::size_t const exchange = all[r].exchange;
+      if (ops[r]->poll() == status::ready) {
         ready[r] = true;
         good =
             good && (ops[r]->route() == route::ring) == ring_follows && (ring_follows || look(results + r * count, r));
         for (std::size_t i = r * count; i < (r + 1) * count; ++i) in[i] = results[i] = T{};  // its caller's again
+      } else {
+        good = good && (all[r].exchange == exchange || ops[r]->moves() != moves);
       }
+    }
   for (std::size_t r = 0; r < n; ++r) {
     good = good && ready[r];
     delete ops[r];

@@ -86,6 +86,18 @@ OVER_BOTH("in one shot everyone reads everything") {
         }) == 0);
 }
 
+TEST_CASE("where memory is out of reach all read everything, and meet twice if it is so of some ranks only") {
+  for (bool allocated : {false, true})
+    CHECK(on<processes<shared_memory>>(3, [allocated](auto& comm) {
+            auto const memory = comm.template allocate<float>(1000);
+            std::vector<float> ordinary(1000);
+            std::span<float> const x = allocated && comm.rank() == 0 ? std::span(memory) : std::span(ordinary);
+            auto const c = of(comm, [&] { ringlet::all_reduce(comm, x); });
+            expect_bytes(c, 2 * 4000, 2 * 4000, 4000, "all_reduce");
+            expect(c.messages == (allocated ? 2 : 1), "boards shown");
+          }) == 0);
+}
+
 TEST_CASE("what travels as another type is counted as that") {
   CHECK(on<processes<shared_memory>>(
             2,

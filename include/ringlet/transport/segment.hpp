@@ -240,6 +240,7 @@ class segment_peers {
     word published;
     std::uint64_t digest;
   };
+  static_assert((sizeof(board_header) + short_text) % 64 == 0);
   static std::size_t place(std::size_t bytes) {
     return bytes <= short_text ? sizeof(board_header) : sizeof(board_header) + short_text;
   }
