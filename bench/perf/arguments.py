@@ -55,7 +55,7 @@ with tempfile.TemporaryDirectory() as folder:
     tuning = pathlib.Path(folder) / "tuning"
     tuning.write_text("ranks=2 one_shot_bytes=many\n", encoding="utf-8")
     json = pathlib.Path(folder) / "json"
-    refused(["all_reduce", "--explain", "--json", str(json)], "--json excludes --explain")
+    refused(["all_reduce", "--explain", "--json", str(json)], "--explain excludes --json")
     if json.exists():
         faults.append("a file is left of results that there are none of")
     launched = {**os.environ, "RINGLET_RANK": "1", "RINGLET_SIZE": "2"}
