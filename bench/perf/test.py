@@ -11,8 +11,8 @@ import sys
 import tempfile
 
 program, transport, *arguments = sys.argv[1:]
-# Of float, cut into equal chunks, and too large for chords.
-RANKS, SIZES = 3, [6 << 10, 24 << 10, 96 << 10, 384 << 10]
+# Of float, cut into equal chunks, and too large for chords and for one shot.
+RANKS, SIZES = 3, [24 << 10, 96 << 10, 384 << 10, 1536 << 10]
 faults = []
 
 
