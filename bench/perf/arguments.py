@@ -43,6 +43,8 @@ for option, given, words in [
 ]:
     refused(["all_reduce", option, given], words)
 
+refused(["all_gather", "-o", "max"], "-o: is for all_reduce, reduce_scatter and reduce, not for all_gather")
+
 # What memory cannot hold: seen before, or, where a limit is set that the machine's figures do not tell, while at it.
 together = "buffers take 256 TiB a rank, 768 TiB for 3 ranks, and this machine has "
 refused(["all_reduce", "--ranks", "3", "-b", "131072G", "-e", "131072G"], together, "give a smaller size (-e)")

@@ -110,9 +110,9 @@ std::optional<int> parse(int argc, char** argv, ringlet::launch_environment cons
       ->check(from_to(0, 1 << 30))
       ->capture_default_str();
   app.add_option("-d,--datatype", o.type, "Elements")->check(CLI::IsMember(types))->capture_default_str();
-  app.add_option("-o,--op", o.op, "Operator")
-      ->check(CLI::IsMember({"sum", "prod", "min", "max", "avg", "all"}))
-      ->capture_default_str();
+  auto* const op = app.add_option("-o,--op", o.op, "Operator")
+                       ->check(CLI::IsMember({"sum", "prod", "min", "max", "avg", "all"}))
+                       ->capture_default_str();
   app.add_option("-r,--root", o.root, "Of broadcast and reduce: 0 unless given; -1: each rank in turn");
   app.add_option_function<std::string>(
          "--memory", [&](std::string const& s) { o.allocated = s == "allocated"; },
@@ -193,6 +193,9 @@ std::optional<int> parse(int argc, char** argv, ringlet::launch_environment cons
     if (!o.tune.empty() && o.most < (std::size_t{128} << 10))
       throw CLI::ValidationError("--tune", "needs sizes of 128K at least (-e)");
     if (o.explain && o.collective == "barrier") throw CLI::ValidationError("--explain", "a barrier has no sizes");
+    if (op->count() > 0 &&
+        !(o.collective == "all_reduce" || o.collective == "reduce_scatter" || o.collective == "reduce"))
+      throw CLI::ValidationError("-o", "is for all_reduce, reduce_scatter and reduce, not for " + o.collective);
     if (o.root && o.collective != "broadcast" && o.collective != "reduce")
       throw CLI::ValidationError("--root", "is for broadcast and reduce");
     if (o.root && (*o.root < -1 || *o.root >= o.ranks))

@@ -73,8 +73,8 @@ constexpr std::size_t elements_in(std::size_t bytes) {
 /// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once
 /// whether they called the same thing. Small input travels on the boards, and that is all. Otherwise the boards say
 /// where buffers lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two
-/// exchanges. Of moderate size, a rank whose memory is out of reach has its input on its board as well; if that is so of
-/// some ranks only, all meet again, each with its input on its board. What is larger is copied to and from stages, as much
+/// exchanges. Where it is of moderate size, a rank whose memory is out of reach has its input on its board as well; if that
+/// is so of some ranks only, all meet again, each with its input on its board. What is larger is copied to and from stages, as much
 /// at a time as these hold, with one exchange a round: each says that the last round's results are there and that the next
 /// one's input is.
 /// @tparam What the collective
@@ -165,7 +165,7 @@ class direct_operation {
   [[gnu::noinline]] constexpr ringlet::route chosen(bool in_reach) const {
     if (!anyone_can_lift) return route::ring;
     // Boards are aligned to 16; and beside positions, a short input would lie where they do.
-    bool const fits = alignof(element) <= 16 && (in_reach || given() * sizeof(element) > short_text);
+    bool const fits = alignof(element) <= 16 && (in_reach || given() * sizeof(element) > short_board_bytes);
     std::size_t const board = fits ? peers_->board_bytes() : 0;
     // Whether an element fits a row of the stage, without the division.
     constexpr std::size_t least_row = (sizeof(element) + interference - 1) / interference * interference;

@@ -18,7 +18,7 @@ struct position {
 };
 
 /// Bytes that are a short text on a board.
-inline constexpr std::size_t short_text = 48;
+inline constexpr std::size_t short_board_bytes = 48;
 
 /// Ranks that can all load and store each other's memory.
 ///
@@ -26,7 +26,7 @@ inline constexpr std::size_t short_text = 48;
 /// `board_bytes()` bytes of them, to its `board<T>(n)`, which is aligned to 16, and `publish(c)`es it. `published(peer)`,
 /// which never waits, says whether a peer, or this rank itself, has published the same exchange; from then until this rank
 /// publishes the next one, `read<T>(peer, n)`, with the n with which it was written, is what stands on that peer's board.
-/// An exchange can carry one short text, of `short_text` bytes at most, and one longer one: a short one may share a cache
+/// An exchange can carry one short text, of `short_board_bytes` bytes at most, and one longer one: a short one may share a cache
 /// line with the word that announces it, a longer one should begin at a line of its own. As long as a board, `digest(peer)`
 /// is the digest of the call with which that peer published, and `called(peer)` the call itself, may be read. Having seen
 /// that all published, a rank knows that all have come: an exchange of nothing is a barrier.

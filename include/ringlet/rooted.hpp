@@ -84,7 +84,7 @@ class rooted_operation {
     if (!anyone_can_lift) return route::ring;
     std::size_t const bytes = at_.chunks.count * sizeof(element);
     // As in `direct_operation`.
-    bool const fits = alignof(element) <= 16 && (in_reach || bytes > short_text);
+    bool const fits = alignof(element) <= 16 && (in_reach || bytes > short_board_bytes);
     return select_.choose(bytes, bytes, peers_->size(), in_reach, fits ? peers_->board_bytes() : 0, false);
   }
   constexpr void show() {

@@ -16,7 +16,7 @@ struct moody_boards {
   struct board {
     std::uint64_t exchange = 0;
     ringlet::call called;
-    alignas(16) std::byte text[ringlet::short_text];
+    alignas(16) std::byte text[ringlet::short_board_bytes];
     alignas(16) std::byte bytes[256];
   };
   struct pair {

@@ -44,7 +44,7 @@ constexpr bool same_bits(int size, std::size_t count) {
                                  runs(large, hidden::outputs, What == reduce && !in_place) &&
                                  runs(large, hidden::of_odd_ranks, What == broadcast ? root % 2 != 0 : n > 1);
       // On boards, if there is more than lies beside positions, and if all whose memory counts are hidden.
-      bool const brief = count * sizeof(T) <= short_text;
+      bool const brief = count * sizeof(T) <= short_board_bytes;
       bool const moderate_is_good =
           runs(moderate, hidden::nothing) && runs(moderate, hidden::everything, brief) &&
           runs(moderate, hidden::inputs, brief) &&

@@ -240,9 +240,9 @@ class segment_peers {
     word published;
     std::uint64_t digest;
   };
-  static_assert((sizeof(board_header) + short_text) % 64 == 0);
+  static_assert((sizeof(board_header) + short_board_bytes) % 64 == 0);
   static std::size_t place(std::size_t bytes) {
-    return bytes <= short_text ? sizeof(board_header) : sizeof(board_header) + short_text;
+    return bytes <= short_board_bytes ? sizeof(board_header) : sizeof(board_header) + short_board_bytes;
   }
   // A lane: the count of slices that have come in, the credits for those that went out, the slots for what comes in.
   struct lane_header {

@@ -116,7 +116,7 @@ TEST_CASE("a board is read once it is published, and until its reader publishes 
 }
 
 TEST_CASE("a board carries a short text and one as long as it is, which begins at a cache line") {
-  constexpr std::size_t few = ringlet::short_text, many = 4096;
+  constexpr std::size_t few = ringlet::short_board_bytes, many = 4096;
   pair p({.slots = 2, .slot_bytes = 128, .lanes = 1, .board_bytes = many});
   for (int turn = 0; turn < 2; ++turn) {
     for (auto* x : {p.a.get(), p.b.get()}) {
