@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Compiled with other.cpp, each with one header of ringlet put before its first line.
+// Compiled with headers of ringlet put before its first line: with one, and then, together with other.cpp, with all.
 int other();
 
 int main() { return other(); }
