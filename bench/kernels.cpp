@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// `combine` of each element type and operator against copies that move as many bytes, reads and writes counted, from and
-// to memory. They take turns within one run, so that what else the machine does meets all; `of_copy` is the ratio of its
-// rate to a plain copy's, `of_memcpy` to that of the C library, which stores past the caches from some size on (the
-// medians of all turns).
+// `combine` of each element type and operator against copies that move as many bytes, reads and writes counted, from
+// and to memory. They take turns within one run, so that what else the machine does meets all; `of_copy` is the ratio
+// of its rate to a plain copy's, `of_memcpy` to that of the C library, which stores past the caches from some size on
+// (the medians of all turns).
 //
 //     kernels                                   # everything
 //     kernels --benchmark_filter='/64Mi'        # buffers of 64 MiB

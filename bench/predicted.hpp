@@ -32,9 +32,9 @@ class link_meter {
  public:
   explicit link_meter(Comm& comm) : comm_(comm), link_(comm.transport().lane(0)) {}
 
-  /// Alpha: all ranks send a slice of 8 bytes and wait for one, which takes so long; the median. Beta: all ranks send and
-  /// receive as much as they can, in slices of `bytes`; what twice as many take longer, so that start and end do not
-  /// count, in the least time, since all that disturbs only adds. Gamma: what adding up a slice takes.
+  /// Alpha: all ranks send a slice of 8 bytes and wait for one, which takes so long; the median. Beta: all ranks send
+  /// and receive as much as they can, in slices of `bytes`; what twice as many take longer, so that start and end do
+  /// not count, in the least time, since all that disturbs only adds. Gamma: what adding up a slice takes.
   measured_link measure(std::size_t bytes, int slices, int rounds) {
     bytes = std::min(bytes, comm_.transport().slot_bytes());
     std::vector<double> hops, once, twice;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// socket_ring: the least that a ring over TCP can be, to compare `ringlet-perf --transport fabric` with. The same pattern (ring
-// all_reduce of float sums, in place, slice by slice, reduced as soon as a slice is there), nothing of the library: a socket to
-// the next rank, one from the previous, one loop of send and recv. Every element of a result is checked.
-// bench/fabric.sh runs both in one network namespace.
+// socket_ring: the least that a ring over TCP can be, to compare `ringlet-perf --transport fabric` with. The same
+// pattern (ring all_reduce of float sums, in place, slice by slice, reduced as soon as a slice is there), nothing of
+// the library: a socket to the next rank, one from the previous, one loop of send and recv. Every element of a result
+// is checked. bench/fabric.sh runs both in one network namespace.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

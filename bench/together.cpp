@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Many at once: what several jobs of this machine, or several communicators of the same processes, get through together,
-// against one alone. Each does the same number of all-reduces; what counts is the time from the first start to the last
-// end. Medians of rounds, in each of which everything is measured once.
+// Many at once: what several jobs of this machine, or several communicators of the same processes, get through
+// together, against one alone. Each does the same number of all-reduces; what counts is the time from the first start
+// to the last end. Medians of rounds, in each of which everything is measured once.
 
 #include <sched.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two transports in one all-reduce: shared memory inside each host, another one between hosts. Here two hosts are made up
-// and the sockets of 07_own_transport.hpp are the network, so that it runs anywhere. On real hosts it is
+// Two transports in one all-reduce: shared memory inside each host, another one between hosts. Here two hosts are made
+// up and the sockets of 07_own_transport.hpp are the network, so that it runs anywhere. On real hosts it is
 //
 //     auto ranks = ringlet::connect_hierarchical<ringlet::shared_memory, ringlet::fabric>(who);
 //

@@ -70,8 +70,8 @@ int main() {
     for (std::size_t i = 0; i < layers; ++i)
       good = good && alike(split[i].first_gradient, whole[i].first_gradient.middleCols(begin, mine)) &&
              alike(split[i].second_gradient, whole[i].second_gradient.middleRows(begin, mine));
-    // Each exchange sends 2(n-1)/n of the activations, which are too large for one shot: the traffic goes with the tokens,
-    // not with the parameters.
+    // Each exchange sends 2(n-1)/n of the activations, which are too large for one shot: the traffic goes with the
+    // tokens, not with the parameters.
     auto const bytes = static_cast<std::size_t>(tokens * width) * sizeof(float);
     good = good && comm.counters().sent == 160 * bytes * 2 * (ranks - 1) / ranks;
     if (comm.rank() == 0 && good)

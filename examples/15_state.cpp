@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A model that no rank holds whole (Rajbhandari et al., "ZeRO", 2019). A layer's weights are gathered while the layer
 // before it computes, its gradient is reduced and scattered while the next one does, and the optimizer's state, here a
-// momentum, is never anywhere but in chunks. Ranks learn from different data, and the weights become those of one process.
+// momentum, is never anywhere but in chunks. Ranks learn from different data, and the weights become those of one
+// process.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -70,8 +70,8 @@ int on(int n, F&& f, ringlet::connect_options<typename Ranks::transport> const& 
                 {.as = Ranks::as});
 }
 
-// Options for a transport whose settings have slots, so small that little input makes many rounds, and no stage: what does
-// not fit a board, or a chord, goes round the ring.
+// Options for a transport whose settings have slots, so small that little input makes many rounds, and no stage: what
+// does not fit a board, or a chord, goes round the ring.
 template <class X>
 ringlet::connect_options<X> with_slots(std::size_t slots, std::size_t slot_bytes, std::size_t lanes = 1) {
   ringlet::connect_options<X> options;

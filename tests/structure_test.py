@@ -95,6 +95,8 @@ for folder in ["include", "bench", "tests", "examples"]:
             check("SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception" in "".join(text.splitlines()[:2]),
                   f"{path.relative_to(ROOT)} does not state its licence first")
             check("\t" not in text, f"{path.relative_to(ROOT)} holds a tab")
+            if path.suffix in {".hpp", ".cpp", ".cu"}:  # clang-format leaves comments alone
+                check(max(map(len, text.splitlines())) <= 120, f"{path.relative_to(ROOT)} is wider than 120 columns")
 
 print("\n".join(faults) or f"{len(headers)} headers, {core} lines of code in values, contracts and operations")
 sys.exit(bool(faults))

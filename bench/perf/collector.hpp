@@ -25,8 +25,8 @@ template <ringlet::collective What, class T, class Op, class X>
 inline constexpr bool built_beside = What == ringlet::collective::all_reduce&& std::is_same_v<T, float>&&
                                                  std::is_same_v<Op, ringlet::sum>&& ringlet::pairwise<X>;
 
-/// The obvious way to all-reduce: every rank sends its buffer to rank 0, which adds them up and sends the sum back. Over
-/// the transport's own links and with the ring's own arithmetic, so that only the way differs.
+/// The obvious way to all-reduce: every rank sends its buffer to rank 0, which adds them up and sends the sum back.
+/// Over the transport's own links and with the ring's own arithmetic, so that only the way differs.
 /// @param in, out this rank's buffers, separate or one
 /// @param theirs at rank 0: room for another rank's buffer
 template <class T, class Op, class X>

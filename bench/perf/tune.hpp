@@ -68,8 +68,8 @@ struct contest {
   double first, second;  ///< seconds
 };
 
-/// The bound below which the first route is to be taken: the one that loses least, over all sizes, against the better of
-/// the two at each. Without any size, `otherwise`.
+/// The bound below which the first route is to be taken: the one that loses least, over all sizes, against the better
+/// of the two at each. Without any size, `otherwise`.
 inline std::size_t bound(std::vector<contest> const& all, std::size_t otherwise) {
   if (all.empty()) return otherwise;
   std::size_t best = 0;
@@ -95,8 +95,8 @@ inline void write_line(std::string const& file, int ranks, ringlet::selection co
   if (!to.flush()) throw std::runtime_error("cannot write " + file);
 }
 
-/// Finds the selection for this machine and number of ranks, and writes it into the file's line for that number. All ranks
-/// call it; rank 0 says what it does.
+/// Finds the selection for this machine and number of ranks, and writes it into the file's line for that number. All
+/// ranks call it; rank 0 says what it does.
 /// @tparam S the store
 template <ringlet::store S>
 int tune(ringlet::bootstrap<S> who, options const& o) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A small transformer learns to guess the next byte of a text, on 16 ranks that are divided along four axes at once, each
-// over the link whose speed it can live with. Its losses are those of one process, step by step. Needs Eigen.
+// A small transformer learns to guess the next byte of a text, on 16 ranks that are divided along four axes at once,
+// each over the link whose speed it can live with. Its losses are those of one process, step by step. Needs Eigen.
 //
 //     16_transformer [TEXT [PROVIDER]]    of libfabric: tcp, ...; or shared_memory
 #include <algorithm>
@@ -60,8 +60,8 @@ bool gradients_are_right() {
   return right;
 }
 
-// Whether an axis has exchanged what is derived: in a step every passage takes 2 sums in each attention and MLP, 2 gathers
-// and a scatter of each layer, and a message to the next stage or the one before; and there is one gradient.
+// Whether an axis has exchanged what is derived: in a step every passage takes 2 sums in each attention and MLP, 2
+// gathers and a scatter of each layer, and a message to the next stage or the one before; and there is one gradient.
 bool as_derived(exchanged const& a) {
   constexpr unsigned stages = divided.degree("pipeline"), layers = layers_of(model) / stages,
                      passages = batch / divided.degree("data", "state"), blocks = model.blocks / stages;

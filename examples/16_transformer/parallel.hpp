@@ -10,8 +10,8 @@
 //
 // With all degrees 1 it is one process alone.
 //
-// It cannot lock: all ranks do the same in the order of the pipeline, so each waits only for ranks that are further back;
-// and messages between stages fit the queue between two ranks, so that nobody waits to send.
+// It cannot lock: all ranks do the same in the order of the pipeline, so each waits only for ranks that are further
+// back; and messages between stages fit the queue between two ranks, so that nobody waits to send.
 
 #include <algorithm>
 #include <cstddef>

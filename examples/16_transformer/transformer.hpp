@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-// The arithmetic of a transformer over bytes (Vaswani et al., "Attention is all you need", 2017; norms come first, as in
-// Radford et al., "Language models are unsupervised multitask learners", 2019): forward as in the textbook, backward by
-// hand. It knows nothing of ranks, but that attention and MLP may be cut into parts whose results add up (Shoeybi et al.,
-// "Megatron-LM", 2019): first weights by columns, last ones by rows, so each has one sum forward and one backward.
+// The arithmetic of a transformer over bytes (Vaswani et al., "Attention is all you need", 2017; norms come first, as
+// in Radford et al., "Language models are unsupervised multitask learners", 2019): forward as in the textbook, backward
+// by hand. It knows nothing of ranks, but that attention and MLP may be cut into parts whose results add up (Shoeybi et
+// al., "Megatron-LM", 2019): first weights by columns, last ones by rows, so each has one sum forward and one backward.
 
 #include <Eigen/Dense>
 #include <cmath>
@@ -163,7 +163,8 @@ class residual : public layer {
   norm norm_;
 };
 
-// Each token looks at those before it and at itself, once a head: softmax(q k' / sqrt(d)) v. A part has some of the heads.
+// Each token looks at those before it and at itself, once a head: softmax(q k' / sqrt(d)) v. A part has some of the
+// heads.
 class attention : public residual {
  public:
   explicit attention(shape const& s)

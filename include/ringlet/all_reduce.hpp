@@ -10,8 +10,8 @@
 
 namespace ringlet {
 
-/// Starts an all-reduce: every rank's output becomes the reduction of all ranks' inputs, element by element, in the same
-/// bits on all ranks. Chunk c is added up in the order of ranks c+1, c+2, ..., c (mod size).
+/// Starts an all-reduce: every rank's output becomes the reduction of all ranks' inputs, element by element, in the
+/// same bits on all ranks. Chunk c is added up in the order of ranks c+1, c+2, ..., c (mod size).
 /// @param comm the communicator; one operation after the other, in the same order on all ranks
 /// @param input any count, also 0, the same on all ranks; is not written
 /// @param output as many elements; may be the input itself, but not overlap it otherwise

@@ -23,14 +23,16 @@
 
 namespace ringlet {
 
-/// How large buckets become, in bytes. Gradients are not cut: one that is larger travels alone. Between processes of one
-/// machine, buckets that fit into a core's caches do best: their gradients are still there when the exchange begins.
+/// How large buckets become, in bytes. Gradients are not cut: one that is larger travels alone. Between processes of
+/// one machine, buckets that fit into a core's caches do best: their gradients are still there when the exchange
+/// begins.
 struct bucket_bytes {
   std::size_t first = std::size_t{256} << 10;  ///< small, so that the exchange begins early in the backward pass
   std::size_t others = std::size_t{1} << 20;
 };
 
-/// Which gradients travel together: a bucket takes gradients, one after the other, as long as they fit, and at least one.
+/// Which gradients travel together: a bucket takes gradients, one after the other, as long as they fit, and at least
+/// one.
 /// @param counts elements of each gradient, in the order in which they become ready
 /// @param first elements that the first bucket holds
 /// @param others elements that each of the others holds
@@ -49,15 +51,15 @@ constexpr std::vector<std::size_t> plan_buckets(std::span<std::size_t const> cou
 
 /// The gradients of a model, exchanged while the backward pass still computes.
 ///
-/// It owns their memory, which all ranks can reach, so that nothing is copied; after its construction it allocates nothing.
-/// A step is: write `gradient(i)`, say `ready(i)`, for each gradient once; `poll()` now and then in between; `wait()`. Then
-/// all hold the reduction over all ranks, and the next step may begin. Gradients travel in buckets, and buckets in their
-/// order: one starts when its gradients and those of all before it are ready, at the next poll. Ranks need not agree in the
-/// order of their calls of `ready`, nor when they poll.
+/// It owns their memory, which all ranks can reach, so that nothing is copied; after its construction it allocates
+/// nothing. A step is: write `gradient(i)`, say `ready(i)`, for each gradient once; `poll()` now and then in between;
+/// `wait()`. Then all hold the reduction over all ranks, and the next step may begin. Gradients travel in buckets, and
+/// buckets in their order: one starts when its gradients and those of all before it are ready, at the next poll. Ranks
+/// need not agree in the order of their calls of `ready`, nor when they poll.
 ///
 /// `ready` may come from any thread, while another polls. All else is for the one thread that uses the communicator. As
-/// ranks start their buckets when they can, nothing else may be started on this communicator between the first `ready` of
-/// a step and its `wait`; for that, `split` gives another one. It must go before its communicator does.
+/// ranks start their buckets when they can, nothing else may be started on this communicator between the first `ready`
+/// of a step and its `wait`; for that, `split` gives another one. It must go before its communicator does.
 ///
 /// The results have the bits of one `all_reduce` a bucket.
 /// @tparam T the element
@@ -81,7 +83,8 @@ class bucketer {
 
   /// How many gradients there are.
   std::size_t size() const { return gradients_.size(); }
-  /// A gradient's memory: zeroed at first, the same in all steps. From its `ready` until `wait` it belongs to the exchange.
+  /// A gradient's memory: zeroed at first, the same in all steps. From its `ready` until `wait` it belongs to the
+  /// exchange.
   /// @throws error(errc::invalid_argument) when there is none of that number
   std::span<T> gradient(std::size_t i) const {
     check(i);
@@ -102,8 +105,8 @@ class bucketer {
     // Whoever sees 0 sees what all who counted down have written.
     if (buckets_[gradients_[i].bucket].missing.fetch_sub(1, std::memory_order_release) == 1) wake();
   }
-  /// Starts what is complete, and goes as far as it can without waiting. `ready`: all gradients are exchanged. `failed`:
-  /// `wait` throws the reason.
+  /// Starts what is complete, and goes as far as it can without waiting. `ready`: all gradients are exchanged.
+  /// `failed`: `wait` throws the reason.
   status poll() noexcept {
     seen_ = news_.load(std::memory_order_acquire);
     if (now_ == status::failed) return now_;

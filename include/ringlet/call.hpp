@@ -28,9 +28,9 @@ struct call {
            a.what == b.what;
   }
 };
-/// A call in one word: equal for equal calls, and for different ones different but for one case in 2^64. Products that do not
-/// wait for each other, by the fractions of the square roots of 2, 3, 5, 7 and 11, made odd, and turned by different
-/// angles, so that no two fields are exchanged for each other.
+/// A call in one word: equal for equal calls, and for different ones different but for one case in 2^64. Products that
+/// do not wait for each other, by the fractions of the square roots of 2, 3, 5, 7 and 11, made odd, and turned by
+/// different angles, so that no two fields are exchanged for each other.
 RINGLET_HD constexpr std::uint64_t digest(call const& c) {
   auto turned = [](std::uint64_t x, int by) { return x << by | x >> (64 - by); };
   return (static_cast<std::uint64_t>(c.what) + 1) * 0x6a09e667f3bcc909u + turned(c.sequence * 0xbb67ae8584caa73bu, 13) +
@@ -39,8 +39,8 @@ RINGLET_HD constexpr std::uint64_t digest(call const& c) {
 }
 static_assert(sizeof(call) == 88, "a call travels between ranks: its layout is part of the wire version");
 
-/// The call in words: "all_reduce of 409600 float32, sum (call 7)". It may come from a rank that has gone wrong: names are
-/// read within their bounds only.
+/// The call in words: "all_reduce of 409600 float32, sum (call 7)". It may come from a rank that has gone wrong: names
+/// are read within their bounds only.
 inline std::string describe(call const& c) {
   auto const sequence = static_cast<unsigned long long>(c.sequence), count = static_cast<unsigned long long>(c.count);
   if (c.what == collective::barrier) return detail::words("%s (call %llu)", to_string(c.what), sequence);

@@ -24,9 +24,9 @@ namespace ringlet {
 /// systems", 1997; any n). Then it computes by itself what it needs.
 ///
 /// Halving and doubling would send sums instead, and less; but raw inputs can be added in the order of the ring, so the
-/// choice of algorithm never changes the bits, and no number of ranks is special. What has come stays in the slots until
-/// it is added: there is no other memory. Whoever is through knows that all ranks have begun, even where there are no
-/// elements: then it is the dissemination barrier.
+/// choice of algorithm never changes the bits, and no number of ranks is special. What has come stays in the slots
+/// until it is added: there is no other memory. Whoever is through knows that all ranks have begun, even where there
+/// are no elements: then it is the dissemination barrier.
 /// @tparam What the collective, without a root
 /// @tparam Arithmetic what one hop does to a value
 /// @tparam Chords has `chord(k)`, as `chorded` says
@@ -124,8 +124,8 @@ class chord_operation {
         reduce(c, at_.output + offset(c));
     for (int k = 0; k < steps_; ++k) chords_->chord(k).prev().release();
   }
-  // A chunk, in the order of the ring: rank c+1 first, rank c, the chunk's owner, last. In place, a block is stored when
-  // nobody needs what was there.
+  // A chunk, in the order of the ring: rank c+1 first, rank c, the chunk's owner, last. In place, a block is stored
+  // when nobody needs what was there.
   constexpr void reduce(int chunk, element* result) const {
     constexpr std::size_t block = detail::elements_in<element>(4096);
     detail::scratch<wire, block> partial;

@@ -48,7 +48,8 @@ template <class Arithmetic>
 ///
 /// Null means absent: at least one of `got` and `own` is given; `wire`, `result` or both may be null. `result` may be
 /// `own`, and `wire` may be `got`; without `own`, where T and W are the same type, `result` may be `got` (it landed at
-/// home). No other memory overlaps. Pointers need be aligned for their type only. Work that would change nothing is left out.
+/// home). No other memory overlaps. Pointers need be aligned for their type only. Work that would change nothing is
+/// left out.
 ///
 /// Callable in constant expressions and on devices. On the host, `this_thread` runs vector code for what the processor
 /// has, with the same bits whatever that is (the payload of a NaN aside).

@@ -132,8 +132,8 @@ constexpr double schedule_time(traffic t, double chunk_bytes, link_cost c, int s
          (slices - 1) * slice * (last && c.gamma > c.beta ? c.gamma : c.beta) + across(last);
 }
 
-/// Seconds that a broadcast or reduce takes: a slice's way through all ranks, and then, at the pace of the slower of link and
-/// adding, the slices behind it.
+/// Seconds that a broadcast or reduce takes: a slice's way through all ranks, and then, at the pace of the slower of
+/// link and adding, the slices behind it.
 /// @param bytes in the whole buffer
 /// @param slices how many slices the buffer is cut into, at least 1
 /// @param adds whether it is a reduce

@@ -33,8 +33,8 @@ inline void will_write(void* line) {
 // What a rank shows of its memory: where its input and its output lie, where others need them.
 enum shown_memory { input, output };
 
-// How ranks that have shown their memory go on; nothing while only some have their input on their boards. All look at the
-// same boards, so all see the same. One function for each transport, not for each operation.
+// How ranks that have shown their memory go on; nothing while only some have their input on their boards. All look at
+// the same boards, so all see the same. One function for each transport, not for each operation.
 template <class Peers>
 [[gnu::noinline]] constexpr std::optional<route> agreed(Peers& peers, bool inputs, bool outputs) {
   int boards = 0;
@@ -73,10 +73,10 @@ constexpr std::size_t elements_in(std::size_t bytes) {
 /// A collective among peers whose memory is mapped: no ring, no steps. All meet in an exchange, which shows at once
 /// whether they called the same thing. Small input travels on the boards, and that is all. Otherwise the boards say
 /// where buffers lie: if everyone can reach what it needs, each rank makes one pass over its own chunk between two
-/// exchanges. Where it is of moderate size, a rank whose memory is out of reach has its input on its board as well; if that
-/// is so of some ranks only, all meet again, each with its input on its board. What is larger is copied to and from stages, as much
-/// at a time as these hold, with one exchange a round: each says that the last round's results are there and that the next
-/// one's input is.
+/// exchanges. Where it is of moderate size, a rank whose memory is out of reach has its input on its board as well; if
+/// that is so of some ranks only, all meet again, each with its input on its board. What is larger is copied to and
+/// from stages, as much at a time as these hold, with one exchange a round: each says that the last round's results are
+/// there and that the next one's input is.
 /// @tparam What the collective
 /// @tparam Arithmetic what one hop does to a value
 /// @tparam Peers the mapped peers
@@ -226,7 +226,8 @@ class direct_operation {
   constexpr element const* on_board(int peer) const { return peers_->template read<element>(peer, given()); }
 
   // Between two exchanges: I compute my part of the round, a block at a time, and hand each block out while the cache
-  // has it, or put it on my stage, for those to collect whose output I cannot reach. False when a fault ended it before.
+  // has it, or put it on my stage, for those to collect whose output I cannot reach. False when a fault ended it
+  // before.
   constexpr bool pass() {
     if (!peers_->enter()) return false;
     int const me = peers_->rank();
@@ -281,8 +282,8 @@ class direct_operation {
     }
   }
 
-  // Adds up all contributions to part of a chunk, from element `in_whole` of the whole buffer on, in the order in which a
-  // ring would: rank c+1 first, rank c, the chunk's owner, last. So the choice of algorithm never changes the bits.
+  // Adds up all contributions to part of a chunk, from element `in_whole` of the whole buffer on, in the order in which
+  // a ring would: rank c+1 first, rank c, the chunk's owner, last. So the choice of algorithm never changes the bits.
   [[gnu::noinline]] constexpr void reduce(int chunk, std::size_t in_whole, std::size_t count, element* result,
                                           bool far) const {
     using wire = typename Arithmetic::wire;

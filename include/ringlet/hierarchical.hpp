@@ -68,9 +68,9 @@ class hierarchical {
   int rank() const { return inner_.ranks[static_cast<std::size_t>(inner_.comm.rank())]; }
   int size() const { return inner_.comm.size() * outer_.comm.size(); }
 
-  /// The ranks of this host, by rank; `inner().allocate` gives memory in which they reach each other. Who uses a part by
-  /// itself numbers ranks as the part does; a fault that the other part has passed on carries -3 - r as its peer, for rank
-  /// r among all.
+  /// The ranks of this host, by rank; `inner().allocate` gives memory in which they reach each other. Who uses a part
+  /// by itself numbers ranks as the part does; a fault that the other part has passed on carries -3 - r as its peer,
+  /// for rank r among all.
   communicator<Inner>& inner() { return inner_.comm; }
   /// The ranks of the same place on all hosts. Hosts are in the order of their lowest ranks.
   communicator<Outer>& outer() { return outer_.comm; }

@@ -35,17 +35,17 @@ concept outbound = requires(End& end, placement where) {
 
 /// The receiving end of a bounded one-way queue of slices from the previous rank.
 ///
-/// Contract. `try_peek<T>(where)` gives the oldest slice that has arrived and was not released, or the null slice: it never
-/// waits, and asking again gives the same slice. `where` is what this rank expects; it equals the sender's. `release()`
-/// gives the slice's credit back to the sender; the memory is the sender's again from then on.
+/// Contract. `try_peek<T>(where)` gives the oldest slice that has arrived and was not released, or the null slice: it
+/// never waits, and asking again gives the same slice. `where` is what this rank expects; it equals the sender's.
+/// `release()` gives the slice's credit back to the sender; the memory is the sender's again from then on.
 template <class End, class T>
 concept inbound = requires(End& end, placement where) {
   { end.template try_peek<T>(where) } -> std::same_as<slice<T>>;
   { end.release() } -> std::same_as<void>;
 };
 
-/// Both ends that a rank has on a ring. `broken()` says that waiting is useless: a peer is lost or has given up. It is asked
-/// after every poll in vain and at no other time, so it is also the place to push on what has yet to leave.
+/// Both ends that a rank has on a ring. `broken()` says that waiting is useless: a peer is lost or has given up. It is
+/// asked after every poll in vain and at no other time, so it is also the place to push on what has yet to leave.
 ///
 /// A minimal model is in `examples/07_own_transport.hpp`; the smallest, a queue for the compiler, is in `prove.hpp`.
 template <class L, class T>
@@ -56,8 +56,8 @@ concept link = requires(L& l) {
 };
 
 /// Refinement: a sending end that can send straight out of the caller's memory (RDMA, copy engines).
-/// `try_put(from, where)` takes a slice whole, commit included, or says false for want of credit. The memory must stay as
-/// it is until `drained()`.
+/// `try_put(from, where)` takes a slice whole, commit included, or says false for want of credit. The memory must stay
+/// as it is until `drained()`.
 template <class End, class T>
 concept zero_copy_outbound = outbound<End, T> && requires(End& end, slice<T const> from, placement where) {
   { end.try_put(from, where) } -> std::same_as<bool>;
@@ -71,9 +71,9 @@ concept landing_link = link<L, T> && requires(L& l, slice<T> output) {
   { l.post(output) } -> std::same_as<void>;
 };
 
-/// Refinement: a link that carries, with the first slice of an operation, what its sender called, so that ranks that call
-/// different things find out. `announce(c)` is called between the first `try_acquire` and its `commit`; `announced()`,
-/// after the first successful `try_peek`, gives what came with that slice.
+/// Refinement: a link that carries, with the first slice of an operation, what its sender called, so that ranks that
+/// call different things find out. `announce(c)` is called between the first `try_acquire` and its `commit`;
+/// `announced()`, after the first successful `try_peek`, gives what came with that slice.
 template <class L>
 concept announcing_link = requires(L& l, call const& c) {
   { l.next().announce(c) } -> std::same_as<void>;

@@ -23,21 +23,23 @@ inline constexpr std::size_t short_board_bytes = 48;
 /// Ranks that can all load and store each other's memory.
 ///
 /// Contract. They meet in exchanges, one after the other. In an exchange each rank writes n elements, up to
-/// `board_bytes()` bytes of them, to its `board<T>(n)`, which is aligned to 16, and `publish(c)`es it. `published(peer)`,
-/// which never waits, says whether a peer, or this rank itself, has published the same exchange; from then until this rank
-/// publishes the next one, `read<T>(peer, n)`, with the n with which it was written, is what stands on that peer's board.
-/// An exchange can carry one short text, of `short_board_bytes` bytes at most, and one longer one: a short one may share a cache
-/// line with the word that announces it, a longer one should begin at a line of its own. As long as a board, `digest(peer)`
-/// is the digest of the call with which that peer published, and `called(peer)` the call itself, may be read. Having seen
-/// that all published, a rank knows that all have come: an exchange of nothing is a barrier.
+/// `board_bytes()` bytes of them, to its `board<T>(n)`, which is aligned to 16, and `publish(c)`es it.
+/// `published(peer)`, which never waits, says whether a peer, or this rank itself, has published the same exchange;
+/// from then until this rank publishes the next one, `read<T>(peer, n)`, with the n with which it was written, is what
+/// stands on that peer's board. An exchange can carry one short text, of `short_board_bytes` bytes at most, and one
+/// longer one: a short one may share a cache line with the word that announces it, a longer one should begin at a line
+/// of its own. As long as a board, `digest(peer)` is the digest of the call with which that peer published, and
+/// `called(peer)` the call itself, may be read. Having seen that all published, a rank knows that all have come: an
+/// exchange of nothing is a barrier.
 ///
 /// `locate(p, bytes)` says where memory of this rank's lies; `at<T>(peer, where)` is what a peer located, as an address
 /// here. Located memory may be read and written by others between an exchange before and an exchange after, within
-/// `enter()` and `leave()`. `enter()` is false when a fault is known: then stay out. Who has failed waits, before it lets
-/// its buffers go, until no peer is within; so whoever is within looks at `broken()` now and then.
+/// `enter()` and `leave()`. `enter()` is false when a fault is known: then stay out. Who has failed waits, before it
+/// lets its buffers go, until no peer is within; so whoever is within looks at `broken()` now and then.
 ///
-/// `stage<T>(peer, at)` is memory of that rank's, `at` bytes into a stage that is `stage_bytes()` long and aligned to 128, and
-/// which all can reach: a rank writes to its own, and others read it; exchanges order that. With 0 bytes there is none.
+/// `stage<T>(peer, at)` is memory of that rank's, `at` bytes into a stage that is `stage_bytes()` long and aligned to
+/// 128, and which all can reach: a rank writes to its own, and others read it; exchanges order that. With 0 bytes there
+/// is none.
 ///
 /// @code
 /// template <ringlet::mapped_peers<char> M>

@@ -131,9 +131,9 @@ class pipeline_timeline {
     return all;
   }
 
-  /// For a page: a whole SVG file with neither scripts nor fonts of its own. A row a stage, a box a unit: a microbatch's
-  /// way forward, its way back, or time in which the stage waits. Brackets beneath count the units at both ends in which
-  /// the last stage waits.
+  /// For a page: a whole SVG file with neither scripts nor fonts of its own. A row a stage, a box a unit: a
+  /// microbatch's way forward, its way back, or time in which the stage waits. Brackets beneath count the units at both
+  /// ends in which the last stage waits.
   std::string svg() const;
 
  private:

@@ -21,11 +21,13 @@ concept drivable = requires(W& w) {
 
 /// A thread that polls an operation or a bucketer, so that its caller computes undisturbed.
 ///
-/// Between `start` and `wait` the communicator belongs to this thread: the caller leaves it alone, but may call `ready` of
-/// a bucketer. One thread serves any number of steps; between them, and while a bucketer has nothing under way, it sleeps.
+/// Between `start` and `wait` the communicator belongs to this thread: the caller leaves it alone, but may call `ready`
+/// of a bucketer. One thread serves any number of steps; between them, and while a bucketer has nothing under way, it
+/// sleeps.
 ///
-/// It pays where a rank has a core to spare for it: then the exchange costs the computation only memory bandwidth. Where it
-/// has none, this thread takes time from the computation while it waits for peers; there, poll between pieces of work.
+/// It pays where a rank has a core to spare for it: then the exchange costs the computation only memory bandwidth.
+/// Where it has none, this thread takes time from the computation while it waits for peers; there, poll between pieces
+/// of work.
 ///
 /// @code
 /// ringlet::progress_thread progress(comm, buckets);
@@ -67,7 +69,8 @@ class progress_thread {
   }
 
  private:
-  // Whose turn it is to use the communicator. Both change it: its -> back is the caller's wish, any -> callers the answer.
+  // Whose turn it is to use the communicator. Both change it: its -> back is the caller's wish, any -> callers the
+  // answer.
   enum turn { callers, its, back, over };
 
   void take_back() {
@@ -85,7 +88,8 @@ class progress_thread {
       turn_.notify_one();
     }
   }
-  // Polls as `collective_operation::wait` does. Whose turn it is it asks after a poll: only then has it not missed a `wake`.
+  // Polls as `collective_operation::wait` does. Whose turn it is it asks after a poll: only then has it not missed a
+  // `wake`.
   void drive() {
     int left = session_.pauses();
     unsigned spent = 0;

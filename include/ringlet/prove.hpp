@@ -15,8 +15,8 @@
 
 namespace ringlet {
 
-/// The proof is a transport: all ranks of the engine that ships, run by the compiler, over queues whose elements say who
-/// has contributed to them. What holds here holds for any data, since the engine never looks at an element.
+/// The proof is a transport: all ranks of the engine that ships, run by the compiler, over queues whose elements say
+/// who has contributed to them. What holds here holds for any data, since the engine never looks at an element.
 namespace symbolic {
 
 /// An element: the set of ranks that have contributed to it, and whether one has done so twice. Up to 64 ranks.
@@ -263,16 +263,16 @@ class world {
   array<bool> ready_;
 };
 
-/// Who must be in chunk `c` of an output: everybody for a reduction, the chunk's owner for an all-gather, the root (rank 0)
-/// for a broadcast.
+/// Who must be in chunk `c` of an output: everybody for a reduction, the chunk's owner for an all-gather, the root
+/// (rank 0) for a broadcast.
 template <collective What>
 constexpr std::uint64_t expected(int n, std::size_t c) {
   if (!reduces(What)) return std::uint64_t{1} << (What == collective::broadcast ? 0 : c);
   return n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
 }
 
-/// Runs a schedule among n ranks, 1 to 64, and looks at everything. A rank's memory is spoilt once it has said ready: whoever
-/// still reads it or writes to it is found out.
+/// Runs a schedule among n ranks, 1 to 64, and looks at everything. A rank's memory is spoilt once it has said ready:
+/// whoever still reads it or writes to it is found out.
 /// @tparam S the schedule
 /// @tparam ZeroCopy whether links take slices straight from the sender's memory
 template <schedule S, bool ZeroCopy = false>
@@ -307,12 +307,12 @@ constexpr verdict check(int n, setting const& s) {
 }  // namespace symbolic
 
 /// Whether a schedule does what it says among n ranks: every element of every output has every contribution it should
-/// have, once, at the moment its rank says ready; in place and out of place; in several rounds with a short last slice; over
-/// several orders of polls, numbers of slots and lanes; through slots, landing in outputs, and straight from memory; for
-/// counts of 0, fewer than ranks, and not divisible; with nothing left behind and no input written.
+/// have, once, at the moment its rank says ready; in place and out of place; in several rounds with a short last slice;
+/// over several orders of polls, numbers of slots and lanes; through slots, landing in outputs, and straight from
+/// memory; for counts of 0, fewer than ranks, and not divisible; with nothing left behind and no input written.
 ///
-/// A constant expression: `static_assert(ringlet::proved<my_schedule>(4));`. Large n need more of the compiler's patience
-/// (`-fconstexpr-ops-limit` of g++, `-fconstexpr-steps` of clang++).
+/// A constant expression: `static_assert(ringlet::proved<my_schedule>(4));`. Large n need more of the compiler's
+/// patience (`-fconstexpr-ops-limit` of g++, `-fconstexpr-steps` of clang++).
 /// @tparam S the schedule, the library's or a reader's own
 /// @param n the number of ranks, 1 to 64
 template <schedule S>

@@ -29,8 +29,8 @@ template <class X, int Size, contiguous In, contiguous Out, class Op = sum>
       comm.session(), std::data(input), std::size(input), std::data(output), std::size(output), op);
 }
 
-/// Starts a reduce-scatter in place: the result is left where rank r's chunk of the buffer is (NCCL's rule); the other chunks
-/// keep what they held.
+/// Starts a reduce-scatter in place: the result is left where rank r's chunk of the buffer is (NCCL's rule); the other
+/// chunks keep what they held.
 template <class X, int Size, contiguous InOut, class Op = sum>
   requires(!contiguous<Op>)
 [[nodiscard]] auto async_reduce_scatter(communicator<X, Size>& comm, InOut&& buffer, Op op = {}) {

@@ -244,7 +244,8 @@ struct commutative_operator {
 };
 
 /// Declares that `f(a, b)` is commutative and associative, as in `commutative([](item a, item b) { ... })`.
-/// @param f trivially copyable; called concurrently by nobody else, with accumulators; may not throw: that ends the program
+/// @param f trivially copyable; called concurrently by nobody else, with accumulators; may not throw: that ends the
+///   program
 template <class F>
 RINGLET_HD constexpr commutative_operator<F> commutative(F f) {
   return {f};

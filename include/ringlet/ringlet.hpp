@@ -61,7 +61,8 @@
 #include "ringlet/allocate.hpp"
 #include "ringlet/split.hpp"
 
-// Not included, for not every program wants them, or has what they need. Messages between any two ranks, and what goes by them:
+// Not included, for not every program wants them, or has what they need. Messages between any two ranks, and what goes
+// by them:
 //   ringlet/point_to_point.hpp
 //   ringlet/gather_scatter.hpp
 // Ranks along several axes, each with a transport of its own:
@@ -82,7 +83,8 @@
 //   ringlet/gather_scatter.hpp
 // Ranks that torchrun, Open MPI, MPICH or Slurm have started (needs Asio):
 //   ringlet/bootstrap/from_environment.hpp
-// Ranks of several machines, over any network that libfabric knows (needs its headers; the library is loaded while running):
+// Ranks of several machines, over any network that libfabric knows (needs its headers; the library is loaded while
+// running):
 //   ringlet/transport/fabric.hpp
 // All-reduce over two transports, one inside hosts and one between them; which ranks share a host:
 //   ringlet/hierarchical.hpp

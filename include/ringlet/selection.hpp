@@ -29,9 +29,9 @@ constexpr std::size_t stage_row(std::size_t stage, int ranks) {
   return stage / 2 / static_cast<std::size_t>(ranks) / interference * interference;
 }
 
-/// Which route an operation takes: a pure function of what all ranks know. The bounds are compared between ranks when they
-/// connect. The defaults suit machines of the kind that README.md measures; `ringlet-perf --tune` fits them to another one
-/// (tuning_file.hpp).
+/// Which route an operation takes: a pure function of what all ranks know. The bounds are compared between ranks when
+/// they connect. The defaults suit machines of the kind that README.md measures; `ringlet-perf --tune` fits them to
+/// another one (tuning_file.hpp).
 struct selection {
   /// The largest input of a rank, in bytes, that goes in one shot. Boards may be smaller: then that is the bound.
   std::size_t one_shot_bytes = 512;

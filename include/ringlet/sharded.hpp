@@ -21,9 +21,10 @@
 
 namespace ringlet {
 
-/// A model that no rank holds whole: of each layer's weights and gradient every rank keeps its chunk. Weights are gathered
-/// for use, the next layer's while this one computes; gradients are reduced and scattered; an optimizer works on chunks,
-/// so its state is never whole, either (Rajbhandari et al., "ZeRO", 2019, stage 3; Zhao et al., "PyTorch FSDP", 2023).
+/// A model that no rank holds whole: of each layer's weights and gradient every rank keeps its chunk. Weights are
+/// gathered for use, the next layer's while this one computes; gradients are reduced and scattered; an optimizer works
+/// on chunks, so its state is never whole, either (Rajbhandari et al., "ZeRO", 2019, stage 3; Zhao et al., "PyTorch
+/// FSDP", 2023).
 ///
 ///     model.gather(0);
 ///     for (std::size_t i = 0; i < model.layers(); ++i) {
@@ -31,14 +32,14 @@ namespace ringlet {
 ///       x = forward(model.weights(i), x);                 // waits; polls now and then
 ///     }
 ///
-/// and backward likewise, from the last layer to the first, with `auto g = model.gradient(i)`, which is written or added
-/// to, and `model.scatter(i)`. Then `wait()`, a step of the optimizer from `gradients()` to `parameters()`, and a fill of
-/// zeros for `gradients()`.
+/// and backward likewise, from the last layer to the first, with `auto g = model.gradient(i)`, which is written or
+/// added to, and `model.scatter(i)`. Then `wait()`, a step of the optimizer from `gradients()` to `parameters()`, and a
+/// fill of zeros for `gradients()`.
 ///
 /// With n ranks, a rank holds 2/n of the model and room for four whole layers: `bytes()`. A step of one forward and one
-/// backward pass sends 3 (n-1)/n of the model. Exchanges have no thread; they get on in `poll()`, and in whatever waits.
-/// They are collectives: all ranks make the same calls of `gather` and `scatter` in the same order. One thread uses it, as
-/// it uses the communicator; it must go before that does.
+/// backward pass sends 3 (n-1)/n of the model. Exchanges have no thread; they get on in `poll()`, and in whatever
+/// waits. They are collectives: all ranks make the same calls of `gather` and `scatter` in the same order. One thread
+/// uses it, as it uses the communicator; it must go before that does.
 /// @tparam T the element
 /// @tparam X the transport
 /// @tparam Op the operator that reduces gradients, with its policies
@@ -116,7 +117,8 @@ class sharded {
     return {at, count};
   }
   /// Starts to reduce a layer's gradient, of which each rank gets its chunk: it is added to `gradients()`.
-  /// @throws error(errc::invalid_argument) when `gradient(i)` was not the last call of `gradient`, or has been scattered
+  /// @throws error(errc::invalid_argument) when `gradient(i)` was not the last call of `gradient`, or has been
+  ///   scattered
   void scatter(std::size_t i) {
     partition const chunks = checked(i).chunks;
     scattering& s = scatters_[turn_of_scatters_];

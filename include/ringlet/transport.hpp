@@ -37,9 +37,10 @@ static_assert(std::is_trivially_copyable_v<fault>);
 
 /// How ranks that are to make a communicator find each other: what a transport is constructed from.
 ///
-/// Contract. `rank()` and `size()` are this rank's; `token()` is a random number that all ranks share and nobody else knows.
-/// `exchange(name, mine, until)` gives every rank's value, by rank; it is a collective: all ranks call it with the same names
-/// in the same order, with values of at most 256 bytes. It throws `error` when a rank has not come by the deadline.
+/// Contract. `rank()` and `size()` are this rank's; `token()` is a random number that all ranks share and nobody else
+/// knows. `exchange(name, mine, until)` gives every rank's value, by rank; it is a collective: all ranks call it with
+/// the same names in the same order, with values of at most 256 bytes. It throws `error` when a rank has not come by
+/// the deadline.
 template <class M>
 concept meeting = requires(M& m, std::string_view name, std::string const& mine, time_point until) {
   { m.rank() } -> std::same_as<int>;
@@ -59,22 +60,23 @@ struct meeting_of_one {
 /// What makes links: memory, mapping or registration, and the notice of a peer's end. It knows no arithmetic and no
 /// collective.
 ///
-/// Contract. `X(m, s, until)` connects the ranks of a meeting; when it returns, every rank can be sent to, and nothing is
-/// left behind whatever happens to the ranks from then on. It throws `error`, at the latest at the deadline. `X::settings` are
-/// plain values with defaults; `describe()` of them is compared between ranks before anything else, so what must be alike
-/// has to stand in it. Then, for the one thread that uses the communicator:
+/// Contract. `X(m, s, until)` connects the ranks of a meeting; when it returns, every rank can be sent to, and nothing
+/// is left behind whatever happens to the ranks from then on. It throws `error`, at the latest at the deadline.
+/// `X::settings` are plain values with defaults; `describe()` of them is compared between ranks before anything else,
+/// so what must be alike has to stand in it. Then, for the one thread that uses the communicator:
 /// - `lane(i)`, for i < `lanes()`, is a link; `slots()` and `slot_bytes()` say what its queues hold.
 /// - `crowded()`: whether there are more ranks than processors to run them, so that a wait should yield soon.
 /// - `rest()`: called while there is nothing to do; returns after a millisecond or so at the latest, and sooner when
 ///   something arrives, if the transport can tell. Often called in vain: the first call may only prepare.
-/// - `lost(sequence)`: a rank that has ended, or left without finishing operation `sequence`, or -1. May cost a system call.
+/// - `lost(sequence)`: a rank that has ended, or left without finishing operation `sequence`, or -1. May cost a system
+///   call.
 /// - `finish(sequence)`: this rank has finished so many operations and leaves in good order.
-/// - `yields`, if it has one: how often a wait gives its processor to others before it rests; else 2,000 times. None suits
-///   a transport that is woken by what arrives.
+/// - `yields`, if it has one: how often a wait gives its processor to others before it rests; else 2,000 times. None
+///   suits a transport that is woken by what arrives.
 /// - `absent()`, if it has one: a rank that has not yet come to the operation that this one is in, or -1.
 /// - `settle()`, if peers can reach this rank's buffers: called after a fault was told; returns when none is at them.
-/// And for any thread: `tell(f)` makes links broken, here and at the peers, as far as they can be reached; `told()` is the
-/// first fault that anyone told, or null.
+/// And for any thread: `tell(f)` makes links broken, here and at the peers, as far as they can be reached; `told()` is
+/// the first fault that anyone told, or null.
 template <class X>
 concept transport = requires(X& x, X const& c, std::size_t i, std::uint64_t sequence, fault const& f,
                              typename X::settings s, meeting_of_one& m, time_point until) {

@@ -13,8 +13,8 @@
 
 namespace ringlet {
 
-/// The selection for `ranks` in the text of a file that `ringlet-perf --tune` has written: that for the largest number of
-/// ranks that is not above it, or for the smallest there is; the defaults where the text has none. A line is
+/// The selection for `ranks` in the text of a file that `ringlet-perf --tune` has written: that for the largest number
+/// of ranks that is not above it, or for the smallest there is; the defaults where the text has none. A line is
 /// `ranks=2 one_shot_bytes=512 boarded_bytes=32768 staged_bytes=4194304`; others are empty or begin with #.
 /// @throws error(errc::invalid_argument) with the line that is none of these
 inline selection tuned(std::string_view text, int ranks) {

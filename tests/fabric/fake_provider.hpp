@@ -2,10 +2,10 @@
 
 #pragma once
 
-// A library in libfabric's place, in the program itself, which must export its symbols for it and have it in one unit. Its
-// providers do what hardware does and the software providers of a test machine do not. Ranks are threads. Each provider is as
-// unpleasant as its contract allows: it reads what is sent as late as it can, when the target polls, and holds its user to
-// everything that it has asked for.
+// A library in libfabric's place, in the program itself, which must export its symbols for it and have it in one unit.
+// Its providers do what hardware does and the software providers of a test machine do not. Ranks are threads. Each
+// provider is as unpleasant as its contract allows: it reads what is sent as late as it can, when the target polls, and
+// holds its user to everything that it has asked for.
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// Ranks over a real provider of libfabric. What the others do is tried with a fake: tests/unit/transport/fabric_test.cpp.
+// Ranks over a real provider of libfabric. What the others do is tried with a fake:
+// tests/unit/transport/fabric_test.cpp.
 
 #include "ringlet/transport/fabric.hpp"
 

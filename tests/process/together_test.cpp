@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// Many at once: communicators of one process, each used by a thread of its own, and jobs that know nothing of each other.
+// Many at once: communicators of one process, each used by a thread of its own, and jobs that know nothing of each
+// other.
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -69,7 +69,8 @@ class victims {
   void all_connected() const {
     while (told->connected < static_cast<int>(pids.size())) std::this_thread::sleep_for(100us);
   }
-  // Wait for the end of a rank; true when it ended by an error of ringlet's before the limit, or came to its end in peace.
+  // Wait for the end of a rank; true when it ended by an error of ringlet's before the limit, or came to its end in
+  // peace.
   bool ends(int rank, std::chrono::milliseconds limit) { return status(rank, limit) == failed; }
   bool finishes(int rank, std::chrono::milliseconds limit) { return status(rank, limit) == finished; }
 

@@ -77,8 +77,8 @@ class world {
     for (std::size_t r = 0; r < n_; ++r) delete operations_[r];
   }
 
-  // Until all are ready, or nobody gets on, or one has failed. `look(output, rank)` is asked at the moment when a rank is
-  // ready; from then on its memory is its caller's, who spoils it. True when all was well, and nothing is left.
+  // Until all are ready, or nobody gets on, or one has failed. `look(output, rank)` is asked at the moment when a rank
+  // is ready; from then on its memory is its caller's, who spoils it. True when all was well, and nothing is left.
   template <class Look>
   constexpr bool run(Look look) {
     bool good = true, hold = how_.order == 3;
@@ -168,8 +168,9 @@ constexpr bool complete_from_to(int first, int last) {
 static_assert(complete_from_to<all_reduce>(1, 9) && complete_from_to<all_reduce>(10, 17));
 static_assert(complete_from_to<reduce_scatter>(1, 6) && complete_from_to<all_gather>(1, 6));
 
-// 2. The order of addition, with an operator that is neither associative nor commutative, though it claims to be: on all
-// ranks alike, and that of the ring. ---------------------------------------------------------------------------------
+// 2. The order of addition, with an operator that is neither associative nor commutative, though it claims to be: on
+// all ranks alike, and that of the ring.
+// ---------------------------------------------------------------------------------
 
 struct tangle {
   using commutative_and_associative = std::true_type;

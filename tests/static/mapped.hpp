@@ -103,8 +103,8 @@ template <collective What, class Arithmetic, class Peers>
   requires(rooted(What))
 struct operation_of<What, Arithmetic, Peers> : std::type_identity<rooted_operation<What, Arithmetic, Peers>> {};
 
-// Runs an operation among n ranks; then `look(output of a rank, rank)` must hold for all. Or all must say that a ring is to
-// follow.
+// Runs an operation among n ranks; then `look(output of a rank, rank)` must hold for all. Or all must say that a ring
+// is to follow.
 template <collective What, class Op, class T, class Fill, class Look>
 constexpr bool direct(int size, std::size_t count, bool in_place, selection select, hidden out_of_reach, Fill fill,
                       Look look, int root = 0, bool ring_follows = false) {

@@ -13,8 +13,8 @@ constexpr bool for_all(Holds holds) {
   return true;
 }
 
-// Both orders work, take 2(m+p-1) units, and leave (p-1)/(m+p-1) of the time idle: p-1 units at each end of the timeline, which
-// a stage spends before its first step, after its last, or waiting for the first to come back.
+// Both orders work, take 2(m+p-1) units, and leave (p-1)/(m+p-1) of the time idle: p-1 units at each end of the
+// timeline, which a stage spends before its first step, after its last, or waiting for the first to come back.
 template <class Order>
 constexpr bool is_a_pipeline() {
   return for_all([](int p, int m) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Broadcast and reduce among mapped peers give the bits of the ring, for every root, or leave it to the ring: by compiling.
+// Broadcast and reduce among mapped peers give the bits of the ring, for every root, or leave it to the ring: by
+// compiling.
 #include "ringlet/rooted.hpp"
 
 #include "mapped.hpp"

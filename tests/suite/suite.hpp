@@ -98,7 +98,8 @@ void all_roots_have_it(Comm& comm, std::vector<std::size_t> const& all_counts, p
   (roots_have_it<P>(comm, all_counts), ...);
 }
 
-// Everyone sends to everyone at once, from the largest message to the smallest and back, and takes them in another order.
+// Everyone sends to everyone at once, from the largest message to the smallest and back, and takes them in another
+// order.
 template <class T, class Comm>
 void messages_arrive(Comm& comm, std::vector<std::size_t> counts) {
   counts.insert(counts.end(), counts.rbegin(), counts.rend());

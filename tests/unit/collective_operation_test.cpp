@@ -305,8 +305,8 @@ OVER_BOTH("buffers larger than the caches, wherever they begin") {
           }) == 0);
 }
 
-// One thread is both ranks, so that it is this order: rank 1 has ended the first operation and shown its input to the next
-// when rank 0 collects the results of the first.
+// One thread is both ranks, so that it is this order: rank 1 has ended the first operation and shown its input to the
+// next when rank 0 collects the results of the first.
 TEST_CASE("the next operation's input leaves alone what others still collect, whatever its elements") {
   ringlet::memory_store store;
   std::optional<ringlet::communicator<ringlet::shared_memory>> comm[2];

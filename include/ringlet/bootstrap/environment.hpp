@@ -106,7 +106,7 @@ inline int tasks_of_node(std::string_view const list, int node) {
 /// | launcher | when | where ranks meet |
 /// |---|---|---|
 /// | ringlet | RINGLET_RANK (and RINGLET_SIZE) | RINGLET_ADDRESS |
-/// | torchrun | RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT | MASTER_ADDR, never at MASTER_PORT: torchrun may listen there |
+/// | torchrun | RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT | MASTER_ADDR; at MASTER_PORT torchrun may listen |
 /// | Open MPI | OMPI_COMM_WORLD_RANK | this machine; MASTER_ADDR when there are several |
 /// | hydra (MPICH) | PMI_RANK and MPI_LOCALNRANKS | rank 0 tells the others over PMI-1 |
 /// | Slurm | SLURM_PROCID in a step of srun | this machine; MASTER_ADDR when there are several |

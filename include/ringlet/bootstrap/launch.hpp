@@ -52,7 +52,8 @@ struct launch_options {
 /// As processes: the caller is no rank. It may have no other threads when it calls, for a fork copies only the
 /// calling thread, and locks that others hold stay locked for ever. Ranks die with the caller, however it ends.
 /// They end without running destructors of static objects or functions given to `atexit`; what they wrote to `stdio`
-/// is written out (what a stream of C++ that is not synchronised with it holds is not). The caller must not have told the system to ignore SIGCHLD.
+/// is written out (what a stream of C++ that is not synchronised with it holds is not). The caller must not have told
+/// the system to ignore SIGCHLD.
 ///
 /// As threads: all ranks run the one `f`, at the same time.
 ///
@@ -212,8 +213,8 @@ class processes {
   std::vector<child> children_;
 };
 
-// The threads of a launch, which this object waits for. (Those of POSIX: <thread> takes an eighth of the time in which a
-// program that includes all of ringlet compiles.)
+// The threads of a launch, which this object waits for. (Those of POSIX: <thread> takes an eighth of the time in which
+// a program that includes all of ringlet compiles.)
 class threads {
  public:
   threads() = default;

@@ -16,7 +16,8 @@ namespace ringlet {
 
 class fabric_link;
 
-/// What the links of a rank have in common: the endpoint, the memory that neighbours write to, and the progress of everything.
+/// What the links of a rank have in common: the endpoint, the memory that neighbours write to, and the progress of
+/// everything.
 class fabric_traffic {
  public:
   using posted = fabric_endpoint::posted;

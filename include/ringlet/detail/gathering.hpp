@@ -20,8 +20,8 @@ class gathering {
   RINGLET_HD gathering(W const& worker, device_lane& lane, std::uint64_t patience)
       : worker_(&worker), lane_(&lane), patience_(patience), number_(lane.meetings) {}
 
-  // Returns when all have come: what each block wrote before is then seen by all. With a board, all show theirs, and must
-  // have called the same. False where that is not so, or somebody does not come: then the lane has given up.
+  // Returns when all have come: what each block wrote before is then seen by all. With a board, all show theirs, and
+  // must have called the same. False where that is not so, or somebody does not come: then the lane has given up.
   RINGLET_HD bool meet(shown_call const* show = nullptr) {
     ++number_;
     worker_->sync();  // the whole block has written what it had to write
@@ -42,8 +42,8 @@ class gathering {
   RINGLET_HD shown_call const& shown(int peer) const { return board(lane_->rank, peer).shown; }
 
  private:
-  // The board at one rank that another one writes. There are two, used in turn: whoever comes to meeting k+2 knows that all
-  // came to k+1, and so have read what they needed of k.
+  // The board at one rank that another one writes. There are two, used in turn: whoever comes to meeting k+2 knows that
+  // all came to k+1, and so have read what they needed of k.
   RINGLET_HD device_board& board(int at, int from) const {
     return lane_->places[at].boards[static_cast<int>(number_ % 2) * lane_->size + from];
   }
@@ -81,8 +81,9 @@ class gathering {
   std::uint64_t patience_, number_;
 };
 
-// Adds up packs, or elements where N is 1, from all ranks in the order in which a ring would: rank c+1 first, rank c, the
-// chunk's owner, last. So the choice of algorithm never changes the bits. The values go to the first `targets` of the notes.
+// Adds up packs, or elements where N is 1, from all ranks in the order in which a ring would: rank c+1 first, rank c,
+// the chunk's owner, last. So the choice of algorithm never changes the bits. The values go to the first `targets` of
+// the notes.
 template <std::size_t N, class Arithmetic>
 struct reduce_packs {
   using W = typename Arithmetic::wire;

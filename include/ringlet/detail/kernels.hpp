@@ -13,8 +13,8 @@
 
 // The loops under `combine`. Sums go through vector registers (registers.hpp). All else is left to the compiler, which
 // gets loops it can turn into vector code: of a fixed length, into local arrays that alias nothing, without branches.
-// (With -O2, g++ 12 does no others.) On x86-64 this is compiled for AVX2, and the processor is asked once whether it has
-// that; if not, elements are taken one at a time, which for most types still keeps up with memory, and spares every
+// (With -O2, g++ 12 does no others.) On x86-64 this is compiled for AVX2, and the processor is asked once whether it
+// has that; if not, elements are taken one at a time, which for most types still keeps up with memory, and spares every
 // program half of this code.
 
 // Stores past the caches are invisible to sanitizers, so their builds do without.
@@ -84,8 +84,8 @@ inline bool has_avx2() {
 constexpr bool has_avx2() { return true; }
 #endif
 
-// Whether the vector code below is used, found out before main. It cannot fuse a product with a sum, so the bits are the
-// same with and without it. Tests set this.
+// Whether the vector code below is used, found out before main. It cannot fuse a product with a sum, so the bits are
+// the same with and without it. Tests set this.
 inline bool use_vectors = has_avx2();
 
 // Elements that are worked on at once: enough that what happens between the loops costs nothing, few enough that local

@@ -9,8 +9,8 @@
 #include "ringlet/element.hpp"
 
 // Vector registers of x86-64, for the sums that most bytes go through: those of plain numbers and of the 16-bit floats.
-// Compilers do turn a loop over elements into vector code, but pass each step's values through memory; here they stay in
-// registers, which is what lets one core add as fast as memory delivers. Vectors are those of g++ and clang++, which
+// Compilers do turn a loop over elements into vector code, but pass each step's values through memory; here they stay
+// in registers, which is what lets one core add as fast as memory delivers. Vectors are those of g++ and clang++, which
 // work with the operators of the language.
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)

@@ -17,9 +17,9 @@ namespace ringlet {
 
 /// By which a rank that sleeps is woken, in memory that its wakers can reach. Plain data, valid when zeroed.
 ///
-/// A waker only looks whether somebody sleeps: a load of a word that hardly ever changes. There is no fence between what
-/// it has just stored and that load, so once in a long while it may miss a sleeper that is just lying down. Sleep is
-/// therefore short: a missed wake costs a nap, where a fence would cost every slice.
+/// A waker only looks whether somebody sleeps: a load of a word that hardly ever changes. There is no fence between
+/// what it has just stored and that load, so once in a long while it may miss a sleeper that is just lying down. Sleep
+/// is therefore short: a missed wake costs a nap, where a fence would cost every slice.
 struct bell {
   /// The longest sleep.
   static constexpr std::chrono::milliseconds nap{1};

@@ -88,8 +88,8 @@ struct alignas(interference) lone_word {
   word is;
 };
 
-/// What a rank's host called last, for the others' hosts. Its parts are words, so that whoever looks while it is written
-/// can tell.
+/// What a rank's host called last, for the others' hosts. Its parts are words, so that whoever looks while it is
+/// written can tell.
 struct alignas(interference) latest_call {
   word number;
   word parts[sizeof(call) / sizeof(word)];

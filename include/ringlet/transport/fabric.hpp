@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-// Rings over libfabric. In an own header, not in ringlet.hpp: it needs libfabric's headers when compiling and its library when
-// running. What goes over the wire is said in fabric_wire.hpp, for messages between any two ranks in fabric_pairs.hpp. Why it
-// cannot lock:
+// Rings over libfabric, whose headers this one needs when compiling and whose library when running. What goes over the
+// wire is said in fabric_wire.hpp, for messages between any two ranks in fabric_pairs.hpp. Why it cannot lock:
 //
-// Nothing here waits within a call. When the provider cannot take something now, what was committed stays in its slot, a
-// credit stays owed, a note stays due, and every later poll tries again, after it has taken in what has arrived; so ranks
-// that are full in both directions empty each other. Slices wait for credits alone, and credits for nothing but the provider.
-// A rank that waits polls everything, and one that is away has nothing that others wait for: its slices have ended, and the
-// credits that may still be on their way serve what it has not begun either.
+// Nothing here waits within a call. When the provider cannot take something now, what was committed stays in its slot,
+// a credit stays owed, a note stays due, and every later poll tries again, after it has taken in what has arrived; so
+// ranks that are full in both directions empty each other. Slices wait for credits alone, and credits for nothing but
+// the provider. A rank that waits polls everything, and one that is away has nothing that others wait for: its slices
+// have ended, and the credits that may still be on their way serve what it has not begun either.
 //
-// Who leaves says so, and then polls until its next rank has taken everything or has left, too; only then does its endpoint go.
-// Providers that do not tell of a peer's end, and those that crash when polled after it, are why all ranks keep plain TCP
-// connections to each other (fabric_peers.hpp): the first who sees one end tells all, and nobody polls again.
+// Who leaves says so, and then polls until its next rank has taken everything or has left, too; only then does its
+// endpoint go. Providers that do not tell of a peer's end, and those that crash when polled after it, are why all ranks
+// keep TCP connections to each other (fabric_peers.hpp): the first who sees one end tells all, and nobody polls again.
 
 #include <sched.h>
 
@@ -49,8 +48,9 @@ class fabric {
  public:
   /// What ranks must have alike, and what each chooses for its host.
   struct settings : fabric_shape {
-    /// Which provider, network interface and domain to use, each as `name_filter` says. Without a word, the best provider that
-    /// all ranks have, and an interface that leads to other hosts. Known bad providers are used when named exactly ("=sockets").
+    /// Which provider, network interface and domain to use, each as `name_filter` says. Without a word, the best
+    /// provider that all ranks have, and an interface that leads to other hosts. Known bad providers are used when
+    /// named exactly ("=sockets").
     std::string provider, interface, domain;
     /// libfabric's name or path; empty when it is linked into the program.
     std::string library = "libfabric.so.1";
@@ -128,9 +128,9 @@ class fabric {
     };
     auto const ended = [this](int peer) { return peers_.ended(peer); };
     auto const away = [this](int peer) { return peers_.left(peer) || peers_.ended(peer); };
-    // First what this rank owes, acknowledgements and credits: a peer does not wait for those of a rank that has left, and
-    // if it went before they came, they would fail, and with them this rank's endpoint, with all that others still wait
-    // for.
+    // First what this rank owes, acknowledgements and credits: a peer does not wait for those of a rank that has left,
+    // and if it went before they came, they would fail, and with them this rank's endpoint, with all that others still
+    // wait for.
     poll_while([&] { return (!traffic_.paid() && !ended(traffic_.prev.rank)) || pairs_.wait(false, ended); });
     fabric_peers::letter l;
     l.what = fabric_peers::letter::kind::left, l.finished = sequence;
@@ -164,9 +164,9 @@ class fabric {
   /// After a fault: no peer can reach this rank's memory any more.
   void settle() { endpoint_.close(); }
 
-  /// Memory of the user's own, registered with the provider as long as this stands: values leave straight from it and final
-  /// ones land in it, without copies. It must go before the memory and before the communicator, and not while an operation uses
-  /// the memory. Registering costs much more than an operation: keep it.
+  /// Memory of the user's own, registered with the provider as long as this stands: values leave straight from it and
+  /// final ones land in it, without copies. It must go before the memory and before the communicator, and not while an
+  /// operation uses the memory. Registering costs much more than an operation: keep it.
   class registered {
    public:
     /// @param x `communicator::transport()`

@@ -36,11 +36,11 @@ struct fabric_ticket {
   int lane = 0, slot = 0;
 };
 
-/// One endpoint of libfabric, with all that belongs to it: domain, completion queue, addresses, registered memory. It goes as
-/// a whole. One thread at a time.
+/// One endpoint of libfabric, with all that belongs to it: domain, completion queue, addresses, registered memory. It
+/// goes as a whole. One thread at a time.
 ///
-/// Nothing here waits. What cannot be taken now is answered with `later`: the caller polls and comes again. After a failure
-/// the endpoint is not touched any more, since some providers crash when they are polled after a peer's end.
+/// Nothing here waits. What cannot be taken now is answered with `later`: the caller polls and comes again. After a
+/// failure the endpoint is not touched any more, since some providers crash when they are polled after a peer's end.
 class fabric_endpoint {
  public:
   /// Memory that the provider may use, and, if `remote`, that peers may write to.
@@ -208,8 +208,8 @@ class fabric_endpoint {
   /// @return yes, later, or failed where the provider has no such thing, which is no failure of the endpoint
   posted try_write(target const& to, message const& m, std::uint32_t word, fabric_ticket& t) {
     if ((info_->caps & FI_RMA) == 0) return posted::failed;
-    // ofi_rxm over TCP crashes when a peer ends in the middle of a write to this rank: its handler of errors takes every
-    // one to be of a transfer that it knows (seen up to libfabric 2.6). Of messages it knows all.
+    // ofi_rxm over TCP crashes when a peer ends in the middle of a write to this rank: its handler of errors takes
+    // every one to be of a transfer that it knows (seen up to libfabric 2.6). Of messages it knows all.
     if (provider_ == "tcp;ofi_rxm" || provider_ == "net;ofi_rxm") return posted::failed;
     ssize_t const n = fi_writedata(endpoint_, m.part[0].iov_base, m.part[0].iov_len, m.descriptor[0], word, to.peer,
                                    to.address, to.key, &t.room);

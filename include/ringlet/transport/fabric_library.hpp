@@ -25,8 +25,8 @@
 
 namespace ringlet {
 
-/// A choice among names, in NCCL's syntax: `eth,ib` takes what begins so, `=eth0` that name alone, `^docker,lo` all but what
-/// begins so, `^=lo` all but that name. An empty one takes everything.
+/// A choice among names, in NCCL's syntax: `eth,ib` takes what begins so, `=eth0` that name alone, `^docker,lo` all but
+/// what begins so, `^=lo` all but that name. An empty one takes everything.
 class name_filter {
  public:
   explicit name_filter(std::string_view text = {}) {
@@ -64,7 +64,8 @@ namespace detail {
 // Descriptions of endpoints that libfabric could open, as it lists them.
 using fabric_infos = std::unique_ptr<fi_info, void (*)(fi_info*)>;
 
-// Providers in the order in which they are taken when none is asked for. Native ones come before those layered on others.
+// Providers in the order in which they are taken when none is asked for. Native ones come before those layered on
+// others.
 inline constexpr char const* usual_providers[] = {"efa",  "cxi", "verbs;ofi_rxm", "opx",
                                                   "psm3", "tcp", "net",           "tcp;ofi_rxm"};
 // Providers that were tried, and what came of it. They are used when they are asked for by their whole names.
@@ -82,7 +83,8 @@ inline constexpr known_fault faulty_providers[] = {
     {"ucx", "not tried"},
 };
 
-// Which interface has an address, and, for an interface, a usable address. Link-local ones are of no use to other hosts.
+// Which interface has an address, and, for an interface, a usable address. Link-local ones are of no use to other
+// hosts.
 inline bool usable(sockaddr const* a) {
   if (a == nullptr) return false;
   if (a->sa_family == AF_INET) return true;
@@ -110,11 +112,12 @@ inline bool for_one_host(std::string_view interface) { return interface == "lo" 
 
 }  // namespace detail
 
-/// libfabric, loaded while running: programs start without it, too, and are not given the signal handlers that some of its
-/// providers bring with them.
+/// libfabric, loaded while running: programs start without it, too, and are not given the signal handlers that some of
+/// its providers bring with them.
 class fabric_library {
  public:
-  /// What may be used: provider, network interface and domain (the provider's name for a device), as `name_filter` says.
+  /// What may be used: provider, network interface and domain (the provider's name for a device), as `name_filter`
+  /// says.
   struct wish {
     std::string provider, interface, domain;
   };
@@ -134,7 +137,8 @@ class fabric_library {
     std::vector<detail::fabric_infos> lists;  ///< where they stand
   };
 
-  /// The library of this name or path, or, without one, the program itself. It stays loaded for good: its providers do not like to be unloaded.
+  /// The library of this name or path, or, without one, the program itself. It stays loaded for good: its providers do
+  /// not like to be unloaded.
   /// @throws error(errc::unsupported) when there is none
   static fabric_library const& open(std::string const& name) {
     static std::mutex alone;

@@ -172,7 +172,8 @@ class fabric_sender {
     return put(reinterpret_cast<std::byte const*>(from.data), where.count * sizeof(T), where.final,
                where.offset * sizeof(T));
   }
-  /// Whether the memory of everything that was sent is free again, and the previous rank has all credits that can be sent.
+  /// Whether the memory of everything that was sent is free again, and the previous rank has all credits that can be
+  /// sent.
   bool drained() {
     auto const done = [this] { return flying_ == 0 && unposted_ == sent_ && !beside_->owes(); };
     if (!done()) t_->progress();
@@ -191,8 +192,9 @@ class fabric_sender {
   std::byte* staging(std::size_t i) const { return t_->outbox->data + t_->shape.slot(lane_, i); }
   bool room() {
     auto const open = [this] {
-      // A credit may overtake the end of the transfer that it is for: a slot is free when both are there. This rank's own
-      // note goes first, so that the previous rank has it before it has anything that follows from what is sent here.
+      // A credit may overtake the end of the transfer that it is for: a slot is free when both are there. This rank's
+      // own note goes first, so that the previous rank has it before it has anything that follows from what is sent
+      // here.
       return sent_ - acked_ < t_->shape.slots && !out_[index_].ticket.out && unposted_ == sent_ &&
              !beside_->note_waits() && !t_->over();
     };
@@ -282,8 +284,8 @@ class fabric_sender {
   bool called_ = false;
 };
 
-/// A link whose slices are remote writes: sent straight from the caller's memory, and landing in the neighbour's output, where
-/// those are known to the provider.
+/// A link whose slices are remote writes: sent straight from the caller's memory, and landing in the neighbour's
+/// output, where those are known to the provider.
 class fabric_link {
  public:
   fabric_link(fabric_traffic& t, std::size_t lane) : t_(&t), prev_(t, lane), next_(t, lane, prev_) {}

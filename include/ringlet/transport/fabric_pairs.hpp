@@ -2,11 +2,11 @@
 #pragma once
 
 // Links between any two ranks over libfabric, as `pairwise` asks for them, and chords, as `chorded` does. Slices are
-// messages, each with a tag of its own: who sends it, and its number. For each slice that it has taken, the receiver sends one back, an acknowledgement,
-// before which it posts the receive for the slice that will come to the same slot. So at most as many slices are on
-// their way as there are slots. Before its first slice to a rank, the sender says so (fabric_peers.hpp), and the
-// receiver posts its receives, whether it expects a message yet or not: some providers let nothing else through a
-// connection while a message waits for its receive, no collective either.
+// messages, each with a tag of its own: who sends it, and its number. For each slice that it has taken, the receiver
+// sends one back, an acknowledgement, before which it posts the receive for the slice that will come to the same slot.
+// So at most as many slices are on their way as there are slots. Before its first slice to a rank, the sender says so
+// (fabric_peers.hpp), and the receiver posts its receives, whether it expects a message yet or not: some providers let
+// nothing else through a connection while a message waits for its receive, no collective either.
 
 #include <algorithm>
 #include <cstddef>

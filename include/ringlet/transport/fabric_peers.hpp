@@ -27,9 +27,10 @@
 
 namespace ringlet {
 
-/// A connection from each rank to each other one, on which next to nothing is said: faults, that a rank leaves, and that
-/// it is about to send messages for the first time. It is kept open because its end is news, which the kernel brings within milliseconds when a process ends, whatever it was
-/// doing; most providers of libfabric do not tell. Where a host or a cable ends, the kernel asks after a few seconds of silence.
+/// A connection from each rank to each other one, on which next to nothing is said: faults, that a rank leaves, and
+/// that it is about to send messages for the first time. It is kept open because its end is news, which the kernel
+/// brings within milliseconds when a process ends, whatever it was doing; most providers of libfabric do not tell.
+/// Where a host or a cable ends, the kernel asks after a few seconds of silence.
 class fabric_peers {
  public:
   /// What is said.

@@ -3,21 +3,23 @@
 
 // What goes over the wire, from neighbour to neighbour:
 //
-// - Each rank has memory that its neighbours may write to: for each lane, slots for slices from the previous rank, and two
-//   notes from the next one. It stays registered with the provider from the start to the end.
-// - A slice is one remote write into the next rank's slot. With it, as CQ data, come 32 bits: that it is a slice, its lane and
-//   its number. The number says which slot it is in, so slices may arrive in any order; its length is known to both. The first
-//   slice of an operation has before it, in its slot, what its sender called.
-// - For each slice that it has taken, the receiver sends one credit: a write of a few bytes that nobody reads, whose CQ data
-//   says how many slots are free again. Credits add up, so their order is of no matter.
-// - A sender uses a slot when it has the credit for it and the provider has ended the last transfer out of it. An operation is
-//   over when all its transfers have ended here and its credits are with the provider, those aside that wait for an earlier one.
-// - A final value may go straight into the receiver's output, if that is registered: when an operation begins, the receiver
-//   writes a note to its previous rank: address, key, length, the operation's number. Who has no such note for the very
-//   operation that it is in uses the slot; so nothing can arrive in an output that was not opened. CQ data say which it was,
-//   and a credit is needed either way.
-// - Where the provider cannot write with CQ data, which is found out by trying, or should not (level 1), receives wait at the slots, and
-//   slices are messages whose tags name lane and slot. A slot's receive is posted before its credit is given.
+// - Each rank has memory that its neighbours may write to: for each lane, slots for slices from the previous rank, and
+//   two notes from the next one. It stays registered with the provider from the start to the end.
+// - A slice is one remote write into the next rank's slot. With it, as CQ data, come 32 bits: that it is a slice, its
+//   lane and its number. The number says which slot it is in, so slices may arrive in any order; its length is known to
+//   both. The first slice of an operation has before it, in its slot, what its sender called.
+// - For each slice that it has taken, the receiver sends one credit: a write of a few bytes that nobody reads, whose CQ
+//   data says how many slots are free again. Credits add up, so their order is of no matter.
+// - A sender uses a slot when it has the credit for it and the provider has ended the last transfer out of it. An
+//   operation is over when all its transfers have ended here and its credits are with the provider, those aside that
+//   wait for an earlier one.
+// - A final value may go straight into the receiver's output, if that is registered: when an operation begins, the
+//   receiver writes a note to its previous rank: address, key, length, the operation's number. Who has no such note for
+//   the very operation that it is in uses the slot; so nothing can arrive in an output that was not opened. CQ data say
+//   which it was, and a credit is needed either way.
+// - Where the provider cannot write with CQ data, which is found out by trying, or should not (level 1), receives wait
+//   at the slots, and slices are messages whose tags name lane and slot. A slot's receive is posted before its credit
+//   is given.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,8 +34,8 @@
 
 namespace ringlet {
 
-/// The memory of a rank that its neighbours write to, by what lies in it. The same on all ranks, so that each knows where
-/// everything is at the other one.
+/// The memory of a rank that its neighbours write to, by what lies in it. The same on all ranks, so that each knows
+/// where everything is at the other one.
 struct fabric_shape {
   std::size_t slots = 4;                            ///< slices that a queue holds, 2 to 64
   std::size_t slot_bytes = std::size_t{512} << 10;  ///< capacity of a slot, a multiple of 128
@@ -67,7 +69,8 @@ struct fabric_shape {
 ///     31 30   29 .. 26   25       24       23 .. 0
 ///     kind    lane       called   landed   number
 struct fabric_word {
-  /// What the number is: of a slice, its own; of a credit, how many slots are free again; of a note, its operation's; of a hello, the level.
+  /// What the number is: of a slice, its own; of a credit, how many slots are free again; of a note, its operation's;
+  /// of a hello, the level.
   enum class kind : std::uint32_t { slice, credit, note, hello };
   static constexpr std::uint32_t called = 1u << 25;   ///< what the sender called precedes the slice
   static constexpr std::uint32_t landed = 1u << 24;   ///< the slice is in the receiver's output, not in its slot

@@ -25,8 +25,8 @@ namespace ringlet {
 /// What a rank has got from another one of this machine.
 struct handed_over {
   descriptor file;  ///< the peer's memory
-  /// Becomes readable when the peer's process ends: the process itself, or, where that cannot be watched (another process
-  /// namespace), the connection to it. None for ranks of one process.
+  /// Becomes readable when the peer's process ends: the process itself, or, where that cannot be watched (another
+  /// process namespace), the connection to it. None for ranks of one process.
   descriptor life;
 };
 
@@ -139,8 +139,8 @@ inline descriptor connect_to(std::string const& name, knock const& k) {
 
 }  // namespace detail
 
-/// Hands this rank's memory to all ranks of a meeting, and gets theirs. A collective. Ranks show by it that they share a
-/// machine; no name of a host is asked.
+/// Hands this rank's memory to all ranks of a meeting, and gets theirs. A collective. Ranks show by it that they share
+/// a machine; no name of a host is asked.
 /// @param name the exchange's name in the meeting
 /// @return by rank; nothing at this rank's own place
 /// @throws error(errc::unsupported) naming a rank that cannot be reached by local sockets

@@ -90,8 +90,8 @@ class mapping {
   std::size_t bytes_ = 0;
 };
 
-/// Memory with a descriptor and no name: it can be handed to other processes, and is gone when the last of them is, however
-/// they end. It grows at its end; every byte of it is really there, so that no access to it can fail later.
+/// Memory with a descriptor and no name: it can be handed to other processes, and is gone when the last of them is,
+/// however they end. It grows at its end; every byte of it is really there, so that no access to it can fail later.
 class memory_file {
  public:
   /// @param directory where to make it: empty for the kernel's own memory, which no mount limits; else a directory on a

@@ -212,8 +212,8 @@ inline constexpr unsigned yields_of<X> = X::yields;
 /// is told goes to the other, too.
 /// @tparam Near the transport inside hosts
 /// @tparam Far the transport between hosts; connects all ranks
-/// @tparam HostsOf tells which ranks share a host, as `same_host` does: a collective, called with a meeting of all ranks
-///   and a time to be ready by, that gives a name for each rank's host, by rank, the same on all ranks
+/// @tparam HostsOf tells which ranks share a host, as `same_host` does: a collective, called with a meeting of all
+///   ranks and a time to be ready by, that gives a name for each rank's host, by rank, the same on all ranks
 template <transport Near, transport Far, class HostsOf = same_host>
 class mixed {
   using near_link = std::remove_reference_t<decltype(std::declval<Near&>().lane(0))>;

@@ -27,7 +27,8 @@ namespace ringlet {
 struct segment_settings {
   /// Slices that a queue holds, at least 2. Pipelining keeps fewer than that under way.
   std::size_t slots = 8;
-  /// Capacity of a slot in bytes, a multiple of 128. What is written to a slot should still be in the cache when it is read.
+  /// Capacity of a slot in bytes, a multiple of 128. What is written to a slot should still be in the cache when it is
+  /// read.
   std::size_t slot_bytes = std::size_t{256} << 10;
   /// Parallel rings, each with its share of every chunk, 1 to 16.
   std::size_t lanes = 1;
@@ -63,8 +64,8 @@ struct segment_settings {
 /// segments come from is the business of the transports that derive from it. A segment is valid when it is all zeros.
 class segment_peers {
  public:
-  /// A link of slots in the segments of two neighbours. It announces nothing: ranks find out on their boards that they have
-  /// called different things, before any slice is sent.
+  /// A link of slots in the segments of two neighbours. It announces nothing: ranks find out on their boards that they
+  /// have called different things, before any slice is sent.
   class link {
    public:
     class sender : public slot_ring<>::sender {
@@ -178,8 +179,8 @@ class segment_peers {
     return false;
   }
   void leave() { std::atomic_ref(at(rank_).within).store(0, std::memory_order_release); }
-  /// After a fault that all have been told: returns when no peer is within this rank's buffers. A peer that was stopped there
-  /// is not waited for for more than a second.
+  /// After a fault that all have been told: returns when no peer is within this rank's buffers. A peer that was stopped
+  /// there is not waited for for more than a second.
   void settle() {
     auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     for (int peer = 0; peer < size(); ++peer)
@@ -187,7 +188,8 @@ class segment_peers {
              std::chrono::steady_clock::now() < end)
         ::sched_yield();
   }
-  // For segment_pairs.hpp: where a rank has put what it sends to another one, 0 while it has not; and how to wake a rank.
+  // For segment_pairs.hpp: where a rank has put what it sends to another one, 0 while it has not; and how to wake a
+  // rank.
   word& pair_word(int from, int to) const {
     return reinterpret_cast<word*>(segment(from) + pairs_offset(settings_))[to];
   }
@@ -234,8 +236,8 @@ class segment_peers {
     fault why;                                    // what this one tells others
     alignas(interference) call calls[2];          // of the two latest exchanges
   };
-  // A board: this header, behind it a short text, so that it comes with the cache line of the word that announces it; and
-  // from the next line on a longer one.
+  // A board: this header, behind it a short text, so that it comes with the cache line of the word that announces it;
+  // and from the next line on a longer one.
   struct board_header {
     word published;
     std::uint64_t digest;

@@ -38,9 +38,9 @@ struct mapped_files {
 
 /// Ranks that are processes (or threads) of one machine.
 ///
-/// Each rank makes one unnamed file in memory and hands it to all others over local sockets: there is nothing in /dev/shm
-/// to be left behind or cleaned away, and who is not handed the file cannot open it. Each rank's memory is touched first
-/// by itself. A peer's end is noticed through its process descriptor.
+/// Each rank makes one unnamed file in memory and hands it to all others over local sockets: there is nothing in
+/// /dev/shm to be left behind or cleaned away, and who is not handed the file cannot open it. Each rank's memory is
+/// touched first by itself. A peer's end is noticed through its process descriptor.
 class shared_memory : private detail::mapped_files, public segment_peers, public segment_pairs<shared_memory> {
  public:
   /// What ranks must have alike, and where their memory is.

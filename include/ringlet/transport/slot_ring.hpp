@@ -43,8 +43,8 @@ struct word {
 ///
 /// The slots and the count of filled ones live with the receiver, the count of credits with the sender: both ends poll
 /// their own memory, and everything that crosses between them is a store. Each counter has one writer. Counters only
-/// grow: slice k lies in slot k mod slots, is there once `filled > k`, and may be overwritten once `credit > k`. Lamport
-/// ("Proving the correctness of multiprocess programs", 1977) proved the queue; tests/model explores this one.
+/// grow: slice k lies in slot k mod slots, is there once `filled > k`, and may be overwritten once `credit > k`.
+/// Lamport ("Proving the correctness of multiprocess programs", 1977) proved the queue; tests/model explores this one.
 ///
 /// Copies of this value describe the same queue; the two ends below hold what only they know.
 /// @tparam Word the counter: `word`, or a model of it
