@@ -130,7 +130,7 @@ std::optional<int> parse(int argc, char** argv, ringlet::launch_environment cons
     }
   };
   std::apply([&](auto const&... s) { (add_setting(s), ...); }, settings);
-#if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
+#if defined(WITH_FABRIC)
   app.add_option("--host-ranks", real_or_made_up_hosts::ranks_on_each,
                  "With mixed: as if so many ranks that follow each other shared a host; 0: as it is")
       ->check(from_to(0, 4096));
@@ -167,7 +167,7 @@ std::optional<int> parse(int argc, char** argv, ringlet::launch_environment cons
       if (o.type == e.name && !e.builds(o))
         throw CLI::ValidationError("-o", o.collective + " of " + o.type + " is built without " + o.op +
                                              "; to have it, add it to `built` in bench/perf/operators.hpp");
-#if __has_include(<rdma/fabric.h>) && !defined(__CUDACC__)
+#if defined(WITH_FABRIC)
     if (real_or_made_up_hosts::ranks_on_each != 0 && o.transport != "mixed")
       throw CLI::ValidationError("--host-ranks", "is for --transport mixed");
 #endif
