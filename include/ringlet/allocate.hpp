@@ -83,6 +83,7 @@ class allocation {
       ::operator delete(data_, alignment);
   }
 
+  // As of any contiguous range; `size` in elements.
   T* data() const { return data_; }
   std::size_t size() const { return size_; }
   T* begin() const { return data_; }

@@ -18,9 +18,9 @@ struct call {
   std::uint64_t count = 0;      ///< elements in the whole buffer
   std::uint64_t element = 0;    ///< `element_id` of the type
   std::uint64_t reduction = 0;  ///< `reduction_id` of the operator and its policies; 0 where nothing is reduced
-  collective what = collective::barrier;
-  char element_name[23] = {};    ///< ends with a zero
-  char reduction_name[32] = {};  ///< ends with a zero; empty where nothing is reduced
+  collective what = collective::barrier;  ///< which was called
+  char element_name[23] = {};             ///< ends with a zero
+  char reduction_name[32] = {};           ///< ends with a zero; empty where nothing is reduced
 
   /// Whether two ranks called the same thing. The names only explain, they do not decide.
   RINGLET_HD friend constexpr bool operator==(call const& a, call const& b) {

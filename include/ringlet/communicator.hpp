@@ -74,6 +74,7 @@ class session;
 /// operation, also those that are waiting, ends with an error, on all ranks, and there is nothing to repair. It can be
 /// moved, also while operations run; it must outlive them, or they end as if aborted. An operation gets on when its own
 /// communicator is polled or waited for: who uses several waits for their operations in the same order on all ranks.
+/// A process forked from a rank is no rank: it must not use what it inherits, and may only let it go.
 /// @tparam X the transport
 /// @tparam Size the number of ranks when it is known while compiling, like the extent of a `std::span`; else
 ///   `dynamic_size`

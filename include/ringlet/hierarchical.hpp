@@ -147,11 +147,12 @@ part<X> connect_part(M& all, S& beneath, std::string const& name, std::vector<in
   try {
     comm = connect<X>(bootstrap{rank, static_cast<int>(ranks.size()), store}, options);
   } catch (error const& e) {
-    failed = failure(e.why(), among_all(e, ranks).words()).substr(0, 256);
+    error const of_all = among_all(e, ranks);
+    failed = failure(of_all.why(), of_all.words(), of_all.peer()).substr(0, 256);
   }
   auto const until = deadline_after(options.connect_timeout) + 2 * verdict_grace;  // beyond the longest of theirs
   for (std::string const& text : all.exchange(name, failed, until))
-    if (!text.empty()) verdict_of(text);  // throws it
+    if (!text.empty()) verdict_of(text, all.size());  // throws it
   return {std::move(*comm), ranks};
 }
 

@@ -61,8 +61,8 @@
 #include "ringlet/allocate.hpp"
 #include "ringlet/split.hpp"
 
-// Not included, for not every program wants them, or has what they need. Messages between any two ranks, and what goes
-// by them:
+// Not included, for not every program wants them, or has what they need. Messages between any two ranks; chunks of all
+// ranks to one, and back, by these:
 //   ringlet/point_to_point.hpp
 //   ringlet/gather_scatter.hpp
 // Ranks along several axes, each with a transport of its own:
@@ -79,8 +79,6 @@
 //   ringlet/progress_thread.hpp
 // A model that no rank holds whole: weights gathered for use, gradients scattered:
 //   ringlet/sharded.hpp
-// Chunks of all ranks to one, and back, by messages:
-//   ringlet/gather_scatter.hpp
 // Ranks that torchrun, Open MPI, MPICH or Slurm have started (needs Asio):
 //   ringlet/bootstrap/from_environment.hpp
 // Ranks of several machines, over any network that libfabric knows (needs its headers; the library is loaded while

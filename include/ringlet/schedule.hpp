@@ -107,9 +107,10 @@ struct ring_schedule {
   /// The size when it is known while compiling.
   static constexpr int extent = Size;
 
-  int rank;
-  int size_given;
+  int rank;        ///< whose steps these are
+  int size_given;  ///< the number of ranks; of no matter when it is known while compiling
 
+  // As the concept says.
   RINGLET_HD constexpr int size() const { return Size == dynamic_size ? size_given : Size; }
   RINGLET_HD constexpr int steps() const { return rooted(What) ? size() : last() - first() + 1; }
   RINGLET_HD constexpr step operator[](int k) const {

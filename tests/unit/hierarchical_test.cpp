@@ -337,6 +337,7 @@ TEST_CASE("when one host cannot connect, all ranks hear why at once") {
           expect(e.has_value(), "connected");
           expect(contains(e->what(), "/proc/no such directory"), e->what());
           expect(contains(e->what(), "as numbered among ranks 1, 3"), e->what());
+          expect(e->peer() == 1, "who is at fault");
           expect(std::chrono::steady_clock::now() - start < 10s, "that took long");
         }) == 0);
 }

@@ -112,6 +112,8 @@ inline int tasks_of_node(std::string_view const list, int node) {
 /// | Slurm | SLURM_PROCID in a step of srun | this machine; MASTER_ADDR when there are several |
 /// | none | none of these | rank 0 of 1 |
 ///
+/// A part of what torchrun or hydra sets, of several ranks, is an error: each process would be alone without a word.
+///
 /// RINGLET_ADDRESS (of rank 0), RINGLET_PORT and RINGLET_JOB go before what a launcher says. Without RINGLET_PORT the
 /// port is derived from the job's name, see `derived_ports`. Several machines are seen by a local size below the size.
 ///
@@ -132,7 +134,7 @@ launch_environment environment(Get get = {}) {
     }
   };
 
-  if (vars.has("RINGLET_RANK")) {
+  if (vars.has("RINGLET_RANK") || vars.has("RINGLET_SIZE")) {
     read("ringlet", "RINGLET_RANK", "RINGLET_SIZE");
     e.local_rank = vars.has("RINGLET_ADDRESS") ? -1 : e.rank;
     e.local_size = vars.has("RINGLET_ADDRESS") ? -1 : e.size;
@@ -161,6 +163,14 @@ launch_environment environment(Get get = {}) {
     e.local_rank = vars.number("SLURM_LOCALID", 0);
     e.local_size = detail::tasks_of_node(vars.text("SLURM_STEP_TASKS_PER_NODE"), vars.number("SLURM_NODEID", 0));
     e.job = "slurm/" + vars.text("SLURM_JOB_ID") + '.' + vars.text("SLURM_STEP_ID");
+  } else {
+    auto const alone = [&](char const* rank, char const* size, char const* lacks) {
+      if (vars.has(rank) && vars.has(size) && vars.text(size) != "1")
+        throw error(errc::bootstrap, std::string(rank) + " and " + size + " are set, but not " + lacks +
+                                         ": set that too, or RINGLET_RANK and RINGLET_SIZE, or unset " + rank);
+    };
+    alone("RANK", "WORLD_SIZE", vars.has("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR");
+    alone("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS");
   }
 
   // SLURM_LAUNCH_NODE_IPADDR is where srun was called, which need not be where rank 0 is.

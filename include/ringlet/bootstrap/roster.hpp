@@ -44,7 +44,7 @@ inline constexpr std::chrono::milliseconds verdict_grace{2000};
 /// @param settings whatever must be equal on all ranks, as text for people: "slots=8 slot_bytes=262144"
 /// @param deadline when rank 0 stops waiting; the others wait for `verdict_grace` more
 /// @return a random token, the same on all ranks, different for each meeting
-/// @throws error(errc::bootstrap) when ranks are missing or claimed twice
+/// @throws error(errc::bootstrap) when ranks are missing or claimed twice; `peer()` is the rank where it is one alone
 /// @throws error(errc::mismatch) when ranks disagree
 /// @throws error(errc::invalid_argument) when rank and size make no sense
 template <store S>
@@ -56,7 +56,7 @@ std::uint64_t agree(bootstrap<S> const& self, std::string_view settings, time_po
 /// @param bytes what this rank gives, any bytes; the values of all ranks together must fit one value of the store
 /// @param deadline when rank 0 stops waiting; the others wait for `verdict_grace` more
 /// @return the values in the order of the ranks
-/// @throws error(errc::bootstrap) the same words on all ranks, naming those that gave nothing
+/// @throws error(errc::bootstrap) the same words on all ranks, naming those that gave nothing; `peer()` where it is one
 template <store S>
 std::vector<std::string> exchange(bootstrap<S> const& self, std::string_view name, std::string_view bytes,
                                   time_point deadline);
@@ -120,14 +120,20 @@ std::optional<std::string> get_if(S& s, std::string const& key, time_point deadl
   }
 }
 
-// What rank 0 publishes: '+' and what all ranks wanted, or a digit, the kind of failure, and the words for it.
-inline std::string failure(errc why, std::string const& words) {
-  return static_cast<char>('0' + static_cast<int>(why)) + words;
+// What rank 0 publishes: '+' and what all ranks wanted; or of a failure its kind, a digit, the rank that it lies with
+// or -1, a colon, and the words for it.
+inline std::string failure(errc why, std::string const& words, int peer = -1) {
+  return static_cast<char>('0' + static_cast<int>(why)) + std::to_string(peer) + ':' + words;
 }
-inline std::string verdict_of(std::string_view text) {
+inline std::string words_of(std::string_view failure) { return std::string(failure.substr(failure.find(':') + 1)); }
+inline std::string verdict_of(std::string_view text, int size) {
   char const kind = text.empty() ? ' ' : text[0];
   if (kind == '+') return std::string(text.substr(1));
-  if (kind >= '1' && kind <= '9') throw error(static_cast<errc>(kind - '0'), std::string(text.substr(1)));
+  int peer = -1;
+  if (kind >= '1' && kind <= '9') {
+    std::from_chars(text.data() + 1, text.data() + text.size(), peer);
+    throw error(static_cast<errc>(kind - '0'), words_of(text), 0 <= peer && peer < size ? peer : -1);
+  }
   throw error(errc::bootstrap, "rank 0's verdict makes no sense: another program may write to the store", 0);
 }
 
@@ -176,8 +182,10 @@ std::optional<std::string> roll_call(bootstrap<S> const& self, time_point start,
     return failure(errc::mismatch, disagreed);
   }
   if (!missed.empty()) {
-    return failure(errc::bootstrap, missed + "; see what became of " + (missing.size() == 1 ? "it" : "them") +
-                                        ", and give each process its own rank");
+    return failure(errc::bootstrap,
+                   missed + "; see what became of " + (missing.size() == 1 ? "it" : "them") +
+                       ", and give each process its own rank",
+                   missing.size() == 1 && twice.empty() ? missing[0] : -1);
   }
   return std::nullopt;
 }
@@ -221,10 +229,10 @@ std::uint64_t agree(bootstrap<S> const& self, std::string_view settings, time_po
     auto const seen = detail::roll_call(self, start, deadline);  // nobody is waited for: the deadline is over
     throw error(errc::bootstrap,
                 "rank 0 gave no verdict in time; " +
-                    (seen ? seen->substr(1) : "all ranks came, and agree: rank 0 may have ended"),
+                    (seen ? detail::words_of(*seen) : "all ranks came, and agree: rank 0 may have ended"),
                 0);
   }
-  std::string const text = detail::verdict_of(*verdict);
+  std::string const text = detail::verdict_of(*verdict, self.size);
   std::uint64_t token = 0;
   std::from_chars(text.data(), text.data() + text.size(), token);
   // A rank beyond rank 0's size is in no roll.
@@ -261,7 +269,8 @@ std::vector<std::string> exchange(bootstrap<S> const& self, std::string_view nam
     }
     if (!missing.empty()) {
       all = detail::failure(errc::bootstrap,
-                            detail::named(missing) + " gave no value for '" + std::string(name) + "' in time");
+                            detail::named(missing) + " gave no value for '" + std::string(name) + "' in time",
+                            missing.size() == 1 ? missing[0] : -1);
     }
     self.store.set(key("all"), all);
   }
@@ -269,7 +278,7 @@ std::vector<std::string> exchange(bootstrap<S> const& self, std::string_view nam
   if (!verdict) {
     throw error(errc::bootstrap, "rank 0 did not hand out the values of '" + std::string(name) + "' in time", 0);
   }
-  std::string const all = detail::verdict_of(*verdict);
+  std::string const all = detail::verdict_of(*verdict, self.size);
   std::vector<std::string> values;
   for (std::string_view rest = all; !rest.empty();) {
     std::size_t length = 0;

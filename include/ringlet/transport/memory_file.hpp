@@ -96,20 +96,13 @@ class memory_file {
  public:
   /// @param directory where to make it: empty for the kernel's own memory, which no mount limits; else a directory on a
   /// file system that has unnamed files, such as a tmpfs or a hugetlbfs
-  explicit memory_file(std::string directory) : directory_(std::move(directory)) {
-    file_ =
-        descriptor(directory_.empty() ? static_cast<int>(::syscall(SYS_memfd_create, "ringlet", 1u /* MFD_CLOEXEC */))
-                                      : ::open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600));
-    if (!file_)
-      throw error(errc::out_of_memory,
-                  "making an unnamed file in " + place() + " failed: " + std::strerror(errno) +
-                      (directory_.empty() ? "" : "; settings::directory must name a writable directory on a tmpfs"));
-  }
+  explicit memory_file(std::string directory) : directory_(std::move(directory)) {}
 
-  /// Appends so many bytes, zeroed, touched first by the thread that calls.
+  /// Appends so many bytes, zeroed, touched first by the thread that calls. The first call makes the file.
   /// @return where they begin, a multiple of the page size
   /// @throws error(errc::out_of_memory) with the bytes needed and available
   std::size_t grow(std::size_t bytes) {
+    if (!file_) make();
     if (bytes > available()) refuse(bytes, "");
     if (bytes >= huge_page) size_ = (size_ + huge_page - 1) / huge_page * huge_page;
     int const failed = ::posix_fallocate(file_.get(), static_cast<off_t>(size_), static_cast<off_t>(bytes));
@@ -128,7 +121,16 @@ class memory_file {
     auto const page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     return (bytes + page - 1) / page * page;
   }
-  std::string place() const { return directory_.empty() ? "memory" : directory_; }
+  void make() {
+    file_ =
+        descriptor(directory_.empty() ? static_cast<int>(::syscall(SYS_memfd_create, "ringlet", 1u /* MFD_CLOEXEC */))
+                                      : ::open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600));
+    if (!file_)
+      throw error(errc::out_of_memory,
+                  "making an unnamed file in " + (directory_.empty() ? "memory" : directory_) +
+                      " failed: " + std::strerror(errno) +
+                      (directory_.empty() ? "" : "; settings::directory must name a writable directory on a tmpfs"));
+  }
 
   // Bytes that can still be had: of the file system, or of the machine.
   std::size_t available() const {

@@ -149,7 +149,8 @@ class part_of_meeting {
       f(*this);
     } catch (error const& e) {
       if (over_) throw;
-      how = failure(e.why(), e.words() + " (as numbered among " + named(ranks_) + ")").substr(0, 256);
+      int const peer = e.peer() < 0 ? -1 : ranks_[static_cast<std::size_t>(e.peer())];
+      how = failure(e.why(), e.words() + " (as numbered among " + named(ranks_) + ")", peer).substr(0, 256);
     }
     turn(how, until);
   }
@@ -159,7 +160,7 @@ class part_of_meeting {
     over_ = true;  // unless it goes well
     auto values = all_->exchange("mixed/" + std::to_string(turns_++), mine, until);
     for (std::string const& value : values)
-      if (value.empty() || value[0] != '=') verdict_of(value);  // throws it
+      if (value.empty() || value[0] != '=') verdict_of(value, all_->size());  // throws it
     over_ = false;
     return values;
   }

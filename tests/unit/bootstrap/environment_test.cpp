@@ -245,6 +245,18 @@ TEST_CASE("a variable that is missing or makes no sense is named, with its value
   CHECK(contains(refusal(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "many"}})), "'many'"));
 }
 
+TEST_CASE("of several ranks, none takes itself for the only one since a variable is missing") {
+  CHECK(contains(refusal({{"RINGLET_SIZE", "2"}}), "RINGLET_RANK is not set"));
+  variables const some{{"RANK", "0"}, {"WORLD_SIZE", "2"}};
+  CHECK(contains(refusal(some), "RANK and WORLD_SIZE are set, but not MASTER_ADDR"));
+  CHECK(contains(refusal(with(some, {{"MASTER_ADDR", "10.0.0.1"}})), "but not MASTER_PORT"));
+  CHECK(contains(refusal({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}),
+                 "PMI_RANK and PMI_SIZE are set, but not MPI_LOCALNRANKS"));
+  CHECK(read(with(some, {{"WORLD_SIZE", "1"}})).launcher == "none");
+  CHECK(read({{"RANK", "1"}}).launcher == "none");
+  CHECK(read(with(open_mpi, some)).launcher == "Open MPI");
+}
+
 TEST_CASE("C75 a rank that is not below the size is refused with both variables") {
   auto const words = refusal(with(torchrun, {{"RANK", "8"}}));
   CHECK(contains(words, "RANK is 8"));

@@ -23,6 +23,7 @@ struct participant {
 struct outcome {
   std::uint64_t token = 0;
   errc why{};
+  int peer = -2;
   std::string words;
   bool says(std::string const& part) const { return words.find(part) != std::string::npos; }
 };
@@ -33,6 +34,7 @@ outcome meet(ringlet::memory_store& store, participant const& p, ringlet::time_p
     o.token = ringlet::agree(ringlet::bootstrap{p.rank, p.size, store}, p.settings, deadline);
   } catch (ringlet::error const& e) {
     o.why = e.why();
+    o.peer = e.peer();
     o.words = e.what();
   }
   return o;
@@ -83,8 +85,16 @@ TEST_CASE("C75 missing ranks are named on every rank at the deadline") {
   for (auto const& o : outcomes) {
     CHECK(o.why == errc::bootstrap);
     CHECK(o.says("ranks 3, 4, 6 of 8 did not come"));
+    CHECK(o.peer == -1);
     CHECK(o.says("see what became of them, and"));
     CHECK(o.words == outcomes[0].words);
+  }
+}
+
+TEST_CASE("C75 a rank that alone is missing is told as a number, too") {
+  for (auto const& o : meet({{0, 3}, {1, 3}}, 50)) {
+    CHECK(o.says("rank 2 of 3 did not come"));
+    CHECK(o.peer == 2);
   }
 }
 
@@ -130,6 +140,7 @@ TEST_CASE("C75 a rank that is claimed twice while another is missing is named on
   CHECK(zero.says("rank 2 of 3 did not come"));
   CHECK(zero.says("see what became of it, and"));
   CHECK(zero.says("rank 1 was claimed more than once"));
+  CHECK(zero.peer == -1);
   CHECK(one.words == zero.words);
 }
 
@@ -228,6 +239,7 @@ TEST_CASE("exchange of empty values only") {
 TEST_CASE("C50 a rank that dies before it gives its value is named by all others") {
   ringlet::memory_store store;
   std::vector<std::string> words(3);
+  std::vector<int> peers(3);
   std::vector<std::thread> threads;
   for (int rank : {0, 2}) {
     threads.emplace_back([&, rank] {
@@ -235,10 +247,12 @@ TEST_CASE("C50 a rank that dies before it gives its value is named by all others
         ringlet::exchange(ringlet::bootstrap{rank, 3, store}, "addresses", "here", in_ms(100));
       } catch (ringlet::error const& e) {
         words[static_cast<std::size_t>(rank)] = e.what();
+        peers[static_cast<std::size_t>(rank)] = e.peer();
       }
     });
   }
   for (auto& thread : threads) thread.join();
+  CHECK(peers == std::vector{1, 0, 1});
   CHECK(words[0].find("rank 1 gave no value for 'addresses'") != std::string::npos);
   CHECK(words[2] == words[0]);
 }

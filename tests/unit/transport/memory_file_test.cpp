@@ -75,6 +75,7 @@ TEST_CASE("what was given back reads as zeros") {
 
 TEST_CASE("the file has no name, is not inherited by programs, and is gone with its last user") {
   memory_file file{""};
+  file.grow(1);
   struct stat s;
   REQUIRE(::fstat(file.file().get(), &s) == 0);
   CHECK(s.st_nlink == 0);
@@ -92,7 +93,7 @@ TEST_CASE("a directory can be named, and nothing is seen in it") {
 }
 
 TEST_CASE("a directory that cannot be used is named") {
-  auto const e = error_of([] { memory_file file{"/nowhere/at/all"}; });
+  auto const e = error_of([] { memory_file{"/nowhere/at/all"}.grow(1); });
   REQUIRE(e);
   CHECK(e->why() == errc::out_of_memory);
   CHECK(contains(e->what(), "/nowhere/at/all"));

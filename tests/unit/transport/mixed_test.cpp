@@ -167,6 +167,17 @@ TEST_CASE("a slice goes and comes by the transport of its neighbour; a wait know
     }
 }
 
+TEST_CASE("who cannot connect is named on all ranks, as among all") {
+  using X = on_hosts<'a', 'b', 'a', 'b', 'b'>;
+  CHECK(launch(5, [](self who) {
+          ringlet::connect_options<X> options;
+          if (who.rank == 3) options.transport.near.directory = "/nowhere/at/all";
+          auto const e = error_of([&] { ringlet::connect<X>(who, options); });
+          expect(e, errc::out_of_memory, "as numbered among ranks 1, 3, 4");
+          expect(e->peer() == 3, "who is at fault");
+        }) == 0);
+}
+
 TEST_CASE("who ends without a word is named as among all") {
   for (int victim = 0; victim < 4; ++victim) {
     CAPTURE(victim);

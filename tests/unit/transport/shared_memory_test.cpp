@@ -55,6 +55,16 @@ TEST_CASE("the directory is each rank's own business, all else is compared") {
   CHECK(here.describe() != there.describe());
 }
 
+TEST_CASE("a rank that cannot make its memory is named on all ranks, before they wait for it") {
+  CHECK(launch(3, [](self who) {
+          ringlet::connect_options<shared_memory> options;
+          if (who.rank == 1) options.transport.directory = "/nowhere/at/all";
+          auto const e = error_of([&] { ringlet::connect<shared_memory>(who, options); });
+          expect(e, errc::out_of_memory, "rank 1: making an unnamed file in /nowhere/at/all failed");
+          expect(e->peer() == 1, "the peer");
+        }) == 0);
+}
+
 TEST_CASE("memory in a window is located, other memory is not") {
   ringlet::meeting_of_one alone;
   shared_memory x(alone, {}, soon());
