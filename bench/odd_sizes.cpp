@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What it costs when a buffer does not begin at a cache line, or a count cannot be divided by the number of ranks:
+// C14: what it costs when a buffer does not begin at a cache line, or a count cannot be divided by the number of ranks:
 // times of such all-reduces, in place, against those of aligned ones of the same size. Medians of the ratios of rounds,
 // in each of which everything is measured once.
 

@@ -83,7 +83,7 @@ model::outcome explore(std::size_t slots, std::uint64_t slices, bug planted = bu
 
 }  // namespace
 
-TEST_CASE("every slice arrives once, in order, whole, whatever the interleaving") {
+TEST_CASE("C61: every slice arrives once, in order, whole, whatever the interleaving") {
   for (std::size_t slots : {2, 3})
     for (std::uint64_t slices = 0; slices <= 7; ++slices) {
       auto const found = explore(slots, slices);

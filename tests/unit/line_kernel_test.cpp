@@ -89,7 +89,7 @@ TEST_CASE("now and then all lines are written, so that no number is met again") 
   }
 }
 
-TEST_CASE("a line has come when both its halves have") {
+TEST_CASE("C86: a line has come when both its halves have") {
   flagged_line line = flagged_line::make(0x0123456789abcdef, 7);
   CHECK(line.has(7));
   CHECK(!line.has(8));

@@ -70,7 +70,7 @@ TEST_CASE("memory is found in the region that holds all of it") {
   CHECK(x.e.region_of(x.memory + 100, 1) == nullptr);
 }
 
-TEST_CASE("a registration that is refused says so in the provider's words, and what to do") {
+TEST_CASE("C80: a registration that is refused says so in the provider's words, and what to do") {
   one x("plain");
   auto const e = error_of([&] { x.e.enroll(x.memory, std::size_t{1} << 40, true); });
   expect(e, errc::out_of_memory, "Cannot allocate memory");
@@ -110,7 +110,7 @@ TEST_CASE("few bytes are free at once where the provider injects; where it canno
   }
 }
 
-TEST_CASE("what a provider cannot take now is answered with later, and nothing has begun") {
+TEST_CASE("C81: what a provider cannot take now is answered with later, and nothing has begun") {
   one x("storms");
   auto const& r = x.e.enroll(x.memory, sizeof x.memory, true);
   fabric_ticket t;
@@ -132,7 +132,7 @@ TEST_CASE("whether writes work is found out by trying, and that they do not is n
   CHECK(!t.out);
 }
 
-TEST_CASE("an error of the completion queue is read, kept in the provider's words, and the last thing that is") {
+TEST_CASE("C79: an error of the completion queue is read, kept in the provider's words, and the last thing that is") {
   one x("fails");
   auto const& r = x.e.enroll(x.memory, sizeof x.memory, true);
   one::seen seen;

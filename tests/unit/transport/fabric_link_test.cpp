@@ -135,7 +135,7 @@ TEST_CASE("what was put is read from its place, and needed until drained") {
   CHECK(w.ranks[0].traffic->statistics.staged == 0);
 }
 
-TEST_CASE("memory that the provider does not know is copied where it must be registered, and is free at once") {
+TEST_CASE("C79: memory that the provider does not know is copied where it must be registered, and is free at once") {
   two_ranks w("registers", small);
   int value = 1;
   CHECK(w.a().next().try_put<int>({&value, 1}, {0, 1, false}));
