@@ -169,8 +169,7 @@ static_assert(complete_from_to<all_reduce>(1, 9) && complete_from_to<all_reduce>
 static_assert(complete_from_to<reduce_scatter>(1, 6) && complete_from_to<all_gather>(1, 6));
 
 // 2. The order of addition, with an operator that is neither associative nor commutative, though it claims to be: on
-// all ranks alike, and that of the ring.
-// ---------------------------------------------------------------------------------
+// all ranks alike, and that of the ring. ---------------------------------------------------------------------------
 
 struct tangle {
   using commutative_and_associative = std::true_type;

@@ -105,8 +105,8 @@ inline int tasks_of_node(std::string_view const list, int node) {
 ///
 /// | launcher | when | where ranks meet |
 /// |---|---|---|
-/// | ringlet | RINGLET_RANK (and RINGLET_SIZE) | RINGLET_ADDRESS |
-/// | torchrun | RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT | MASTER_ADDR; at MASTER_PORT torchrun may listen |
+/// | ringlet | RINGLET_RANK and RINGLET_SIZE | RINGLET_ADDRESS |
+/// | torchrun | RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT | MASTER_ADDR, never at MASTER_PORT: it is torchrun's |
 /// | Open MPI | OMPI_COMM_WORLD_RANK | this machine; MASTER_ADDR when there are several |
 /// | hydra (MPICH) | PMI_RANK and MPI_LOCALNRANKS | rank 0 tells the others over PMI-1 |
 /// | Slurm | SLURM_PROCID in a step of srun | this machine; MASTER_ADDR when there are several |
@@ -164,13 +164,13 @@ launch_environment environment(Get get = {}) {
     e.local_size = detail::tasks_of_node(vars.text("SLURM_STEP_TASKS_PER_NODE"), vars.number("SLURM_NODEID", 0));
     e.job = "slurm/" + vars.text("SLURM_JOB_ID") + '.' + vars.text("SLURM_STEP_ID");
   } else {
-    auto const alone = [&](char const* rank, char const* size, char const* lacks) {
+    auto const refuse_part = [&](char const* rank, char const* size, char const* lacks) {
       if (vars.has(rank) && vars.has(size) && vars.text(size) != "1")
         throw error(errc::bootstrap, std::string(rank) + " and " + size + " are set, but not " + lacks +
                                          ": set that too, or RINGLET_RANK and RINGLET_SIZE, or unset " + rank);
     };
-    alone("RANK", "WORLD_SIZE", vars.has("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR");
-    alone("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS");
+    refuse_part("RANK", "WORLD_SIZE", vars.has("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR");
+    refuse_part("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS");
   }
 
   // SLURM_LAUNCH_NODE_IPADDR is where srun was called, which need not be where rank 0 is.

@@ -100,7 +100,7 @@ class memory_file {
 
   /// Appends so many bytes, zeroed, touched first by the thread that calls. The first call makes the file.
   /// @return where they begin, a multiple of the page size
-  /// @throws error(errc::out_of_memory) with the bytes needed and available
+  /// @throws error(errc::out_of_memory) with the bytes needed and available, or why the file cannot be made
   std::size_t grow(std::size_t bytes) {
     if (!file_) make();
     if (bytes > available()) refuse(bytes, "");
@@ -114,6 +114,7 @@ class memory_file {
     ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                 static_cast<off_t>(whole_pages(bytes)));  // of a part of a page nothing is given back
   }
+  /// The file; none before the first `grow`.
   descriptor const& file() const { return file_; }
 
  private:
