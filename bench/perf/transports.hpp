@@ -75,7 +75,7 @@ inline constexpr std::tuple over_devices{
     entry<ringlet::cuda_ipc<ringlet::emulated_runtime>>{emulated_devices, ringlet::ranks_as::processes}};
 #endif
 
-/// To measure another transport, add its line.
+/// What a whole ringlet-perf measures beside shared memory. To measure another transport, add its line.
 inline constexpr auto others = std::tuple_cat(
     std::tuple{
         entry<ringlet::in_process>{"in_process", ringlet::ranks_as::threads},
