@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -115,6 +114,7 @@ class message_operation : detail::started_message {
       refuse(detail::words("the buffer is not aligned to the %zu bytes that its element needs", alignof(T)));
     if (std::size_t const most = s.wires.pair_slot_bytes(); sizeof(T) > most)
       refuse(detail::words("an element of %zu bytes is larger than a slot of %zu", sizeof(T), most));
+    if constexpr (requires { s.wires.refuse_on_device(buffer); }) s.wires.refuse_on_device(buffer);
     s.check_usable();
     return s.wires.pair(other, to_send);
   }

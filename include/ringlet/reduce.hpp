@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <iterator>
 #include <type_traits>
 
 #include "ringlet/collective_operation.hpp"

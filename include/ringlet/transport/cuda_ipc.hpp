@@ -109,7 +109,8 @@ class cuda_ipc : public shared_memory {
   /// @throws error(errc::invalid_argument)
   void refuse_on_device(void const* p) const {
     if (windows_.hold(p))
-      throw error(errc::invalid_argument, "this memory is on a device, out of the host's reach: say on(stream)");
+      throw error(errc::invalid_argument,
+                  "this memory is on a device, out of the host's reach: say on(stream), or copy it first");
   }
 
   // What the calls on streams need (on_stream.hpp). Addresses are those of this rank's device.

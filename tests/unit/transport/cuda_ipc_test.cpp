@@ -11,6 +11,7 @@
 #include "ringlet/allocate.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/on_stream.hpp"
+#include "ringlet/point_to_point.hpp"
 #include "ringlet/split.hpp"
 
 namespace {
@@ -130,6 +131,13 @@ TEST_CASE("what is on the host goes through memory of the host") {
           for (float x : v) expect(x == 3, "the sum on the host is wrong");
           auto const a = comm.template allocate<float>(10);
           expect(error_of([&] { ringlet::all_reduce(comm, a); }), errc::invalid_argument, "say on(stream)");
+          int const right = (comm.rank() + 1) % 3, left = (comm.rank() + 2) % 3;
+          std::vector<float> mine(5000, static_cast<float>(comm.rank()));
+          ringlet::send(comm, mine, right);
+          ringlet::recv(comm, v, left);
+          for (float x : v) expect(x == static_cast<float>(left), "the message on the host is wrong");
+          expect(error_of([&] { ringlet::send(comm, a, right); }), errc::invalid_argument, "out of the host's reach");
+          expect(error_of([&] { ringlet::recv(comm, a, left); }), errc::invalid_argument, "out of the host's reach");
           adds_up(comm);
           ringlet::barrier(comm);
         }) == 0);
