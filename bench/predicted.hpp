@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <ctime>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -23,6 +24,8 @@
 /// Seconds, and seconds a byte.
 struct measured_link {
   double alpha, beta, gamma;
+  double overhead = 0;  ///< as simulated ranks have it; then alpha is without
+  double burst = 0;     ///< as simulated wires have it
 };
 
 /// Uses the links of a communicator that is at rest, as all its ranks do at once.
@@ -32,20 +35,40 @@ class link_meter {
  public:
   explicit link_meter(Comm& comm) : comm_(comm), link_(comm.transport().lane(0)) {}
 
-  /// Alpha: all ranks send a slice of 8 bytes and wait for one, which takes so long; the median. Beta: all ranks send
-  /// and receive as much as they can, in slices of `bytes`; what twice as many take longer, so that start and end do
-  /// not count, in the least time, since all that disturbs only adds. Gamma: what adding up a slice takes.
+  /// Alpha: a slice of 8 bytes goes round, alone; what a hop takes, the median. Beta: all ranks send and receive as
+  /// much as they can, in slices of `bytes`; what four times as many take longer, so that start and end do not count,
+  /// in the least time, since all that disturbs only adds. Gamma: what adding up a slice takes.
   measured_link measure(std::size_t bytes, int slices, int rounds) {
     bytes = std::min(bytes, comm_.transport().slot_bytes());
-    std::vector<double> hops, once, twice;
+    std::vector<double> hops, once, four_times;
     stream(bytes, slices);  // connections get up speed
     for (int i = 0; i < 5; ++i) {
       hops.push_back(hop(rounds));
       once.push_back(stream(bytes, slices));
-      twice.push_back(stream(bytes, 2 * slices));
+      four_times.push_back(stream(bytes, 4 * slices));
     }
-    double const longer = *std::min_element(twice.begin(), twice.end()) - *std::min_element(once.begin(), once.end());
-    return {median(hops), longer / slices / static_cast<double>(bytes), add(bytes)};
+    auto const least = [](auto const& times) { return *std::min_element(times.begin(), times.end()); };
+    double const longer = least(four_times) - least(once);
+    return {median(hops), longer / (3 * slices) / static_cast<double>(bytes), add(bytes)};
+  }
+  /// What a slice takes the processor of its sender, and again that of its receiver, while all ranks send and receive
+  /// with `depth` slices under way: half of the processor time that goes by, the median of five. 0 where each rank has
+  /// a processor to itself: who waits polls there, and the time says nothing.
+  double overhead(std::size_t bytes, int depth, int slices) {
+    if (!comm_.transport().crowded()) return 0;
+    std::vector<double> times;
+    for (int i = 0; i < 5; ++i) {
+      ringlet::barrier(comm_);
+      double used = -processor_time();
+      for (int sent = 0; sent < slices + depth; ++sent) {
+        if (sent < slices) until([&] { return sends(bytes); });
+        if (sent >= depth) until([&] { return receives(bytes); });
+      }
+      used += processor_time();
+      ringlet::all_reduce(comm_, std::span(&used, 1), ringlet::average{});
+      times.push_back(used / slices / 2);
+    }
+    return median(times);
   }
 
  private:
@@ -71,32 +94,42 @@ class link_meter {
     link_.prev().release();
     return true;
   }
-  void in_vain(int& times) {
-    if (link_.broken()) throw ringlet::error(ringlet::errc::aborted, "the ring is broken");
-    if (++times % 4 == 0) ::sched_yield();
+  // Polls, yields and rests, as operations do.
+  template <class F>
+  void until(F once) {
+    auto& x = comm_.transport();
+    int yields = 2000;
+    if constexpr (requires { x.yields; }) yields = static_cast<int>(x.yields);
+    for (int left = x.crowded() ? 10 : 2000; !once(); --left) {
+      if (link_.broken()) throw ringlet::error(ringlet::errc::aborted, "the ring is broken");
+      if (left > 0) continue;
+      if (left > -yields)
+        ::sched_yield();
+      else
+        x.rest();
+    }
   }
+  static double processor_time() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
   double hop(int rounds) {
     ringlet::barrier(comm_);
     auto const begin = clock::now();
-    int vain = 0;
-    auto const until = [&](auto&& once) {
-      while (!once()) in_vain(vain);
-    };
     for (int i = 0; i < rounds; ++i) {
-      until([&] { return sends(8); });
+      if (comm_.rank() == 0) until([&] { return sends(8); });
       until([&] { return receives(8); });
+      if (comm_.rank() != 0) until([&] { return sends(8); });
     }
-    return all(since(begin)) / rounds;
+    return all(since(begin)) / rounds / comm_.size();
   }
   double stream(std::size_t bytes, int slices) {
     ringlet::barrier(comm_);
     auto const begin = clock::now();
-    for (int sent = 0, received = 0, vain = 0; sent < slices || received < slices;) {
-      bool const sends_one = sent < slices && sends(bytes), receives_one = received < slices && receives(bytes);
-      sent += sends_one, received += receives_one;
-      if (!sends_one && !receives_one) in_vain(vain);
-    }
+    for (int sent = 0, received = 0; sent < slices || received < slices;)
+      until([&] {
+        bool const sends_one = sent < slices && sends(bytes), receives_one = received < slices && receives(bytes);
+        sent += sends_one, received += receives_one;
+        return sends_one || receives_one;
+      });
     while (!link_.next().drained()) {
     }
     return all(since(begin));
@@ -124,22 +157,36 @@ class link_meter {
   std::vector<std::byte> memory_;
 };
 
-/// Seconds that an all-reduce of so many bytes of float takes, as simulated: the engine, with the transport's slots and
-/// slices.
+/// How an all-reduce of so many bytes of float is cut, in bytes.
 /// @tparam X the transport
 template <class X>
-double predicted(X const& transport, int ranks, std::size_t bytes, measured_link c) {
-  using ring = ringlet::ring_schedule<ringlet::collective::all_reduce>;
+ringlet::pipelining slices_of(X const& transport, int ranks, std::size_t bytes) {
   ringlet::partition const chunks{bytes / sizeof(float), static_cast<std::size_t>(ranks)};
   auto pipe = ringlet::detail::slices_of(chunks.longest() / transport.lanes(), sizeof(float), transport.slots(),
                                          transport.slot_bytes());
   pipe.width *= sizeof(float);
+  return pipe;
+}
+
+/// Seconds that it takes, as simulated: the engine, with the transport's slots and slices. Where slices have an
+/// overhead, it is that of the processors that this process may use, which all ranks share.
+/// @tparam X the transport
+template <class X>
+double predicted(X const& transport, int ranks, std::size_t bytes, measured_link c) {
+  using ring = ringlet::ring_schedule<ringlet::collective::all_reduce>;
+  cpu_set_t mine;
+  ::sched_getaffinity(0, sizeof mine, &mine);
   ringlet::simulated world({.ranks = ranks,
                             .lanes = transport.lanes(),
                             .slots = transport.slots(),
-                            .wires = {{.alpha = c.alpha, .beta = c.beta}},
-                            .members = {{.gamma = c.gamma}}});
-  return ringlet::simulate<ring>(world, bytes, pipe).seconds();
+                            .wires = {{.alpha = c.alpha, .beta = c.beta, .burst = c.burst}},
+                            .members = {{.gamma = c.gamma, .overhead = c.overhead}},
+                            .processors = c.overhead > 0 ? static_cast<std::size_t>(CPU_COUNT(&mine)) : 0});
+  // One after the other, as they are measured, until wires have used up what they had saved.
+  double last = 0;
+  for (int i = 0; i < 10; ++i)
+    last = ringlet::simulate<ring>(world, bytes, slices_of(transport, ranks, bytes)).seconds();
+  return last;
 }
 
 /// Seconds that it does take: the median of `calls` one after the other, of the slowest rank.

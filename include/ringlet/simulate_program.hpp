@@ -36,12 +36,14 @@ namespace ringlet {
 /// @param world with slots in memory (`slot_bytes` is not 0)
 /// @param f called as `f(comm)`, `comm` a `communicator<simulated_ring>&`, on a stack of 256 KiB
 /// @return how each rank ended, `failed` where `f` threw an error of the ring's
-/// @throws error(errc::invalid_argument) when the world has no memory
+/// @throws error(errc::invalid_argument) when the world has no memory, or its ranks share processors
 /// @throws whatever else `f` throws, that of the lowest rank
 template <class F>
 simulation simulate_program(simulated& world, F&& f) {
   if (world.how().slot_bytes == 0)
     throw error(errc::invalid_argument, "simulated slots have no memory, but a program has elements: set slot_bytes");
+  if (world.how().processors != 0)
+    throw error(errc::invalid_argument, "a program's ranks have a processor each: set processors to 0");
   struct place {
     int at, of;
     int rank() const { return at; }

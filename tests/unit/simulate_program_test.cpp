@@ -231,6 +231,10 @@ TEST_CASE("what a program throws comes out; what it asks in vain is refused") {
                  }),
                  "the output has 9"));
   CHECK(contains(words_of([&] { simulate_program(counts, [](auto&) {}); }), "set slot_bytes"));
+  auto how = ring(2);
+  how.processors = 1;
+  simulated shares(how);
+  CHECK(contains(words_of([&] { simulate_program(shares, [](auto&) {}); }), "set processors to 0"));
   meeting_of_one alone;
   CHECK(contains(words_of([&] { simulated_ring(alone, {}, {}); }), "for programs in simulate_program"));
 }

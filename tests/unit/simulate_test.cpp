@@ -115,6 +115,46 @@ TEST_CASE("links that share one wire take turns: it is never idle, and carries a
   }
 }
 
+TEST_CASE("ranks that share processors wait for one: all work, over the processors, and no less than one rank's own") {
+  for (int n : {2, 3, 8})
+    for (std::size_t slices : {1, 4}) {
+      // Sending 3 ns, receiving 3 ns and 0.25 ns a byte that is added; wires take no time, so that only work does.
+      auto how = ring(n, slices);
+      how.wires = {{}};
+      how.members[0].overhead = 3 * ns;
+      auto const ended = [&](std::size_t processors) {
+        how.processors = processors;
+        auto const s = run<all_reduce_ring>(how, 4096, slices);
+        CHECK(!s.why);
+        return s.ended;
+      };
+      auto const hops = 2 * (n - 1) * static_cast<std::int64_t>(slices);
+      virtual_time const one(hops * 6000 + (n - 1) * 4096 * 250);
+      CAPTURE(n);
+      CAPTURE(slices);
+      CHECK(ended(1) == n * one);
+      CHECK(2 * ended(2) >= n * one);
+      CHECK(ended(2) < ended(1));
+      CHECK(ended(static_cast<std::size_t>(n)) == ended(0));
+      CHECK(ended(0) >= one);
+    }
+}
+
+TEST_CASE(
+    "processors that are never all at work change nothing, and a world that shares them goes on and fails alike") {
+  auto how = ring(4, 4);
+  how.processors = 4;
+  CHECK(run<all_reduce_ring>(how, 1 << 16, 4).ended == closed_form<all_reduce_ring>(4, 1 << 16, 4));
+  simulated world(how);
+  auto const first = simulate<all_reduce_ring>(world, 1 << 16, {1 << 12, 4});
+  CHECK(simulate<all_reduce_ring>(world, 1 << 16, {1 << 12, 4}).ended == first.ended + first.ended);
+  how.members.assign(4, how.members[0]);
+  how.members[2].dies_at = 10 * us;
+  auto const s = run<all_reduce_ring>(how, 1 << 16, 4);
+  REQUIRE(s.why);
+  CHECK(s.why->peer == 2);
+}
+
 TEST_CASE("a wire shared by two lanes takes as long as one lane does") {
   auto how = ring(4, 1);
   how.lanes = 2;

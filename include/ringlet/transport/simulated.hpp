@@ -15,6 +15,7 @@
 
 #include "ringlet/call.hpp"
 #include "ringlet/clock.hpp"
+#include "ringlet/detail/simulated_shared.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/link.hpp"
 #include "ringlet/slice.hpp"
@@ -27,11 +28,12 @@ namespace ringlet {
 /// times everywhere.
 ///
 /// Each link has a clock of its own (each lane its own worker, like the blocks of a device). It moves when a slice is
-/// waited for, when a credit is, and when something is added up: a slice arrives alpha after the wire has let go of it,
-/// which it does beta a byte after it could take it; what arrives without being final costs gamma a byte. A link runs
-/// as far as its queues reach, whatever the time is elsewhere: each has one writer and one reader, so that order of
-/// execution cannot change a time (Kahn, "The semantics of a simple language for parallel programming", 1974). A wire
-/// that several links share takes their slices in the order of their times; who asks first is served first.
+/// waited for, when a credit is, and when a slice is worked on: it arrives alpha after the wire has let go of it, which
+/// it does beta a byte after it could take it; it takes sender and receiver their overhead each, and what arrives
+/// without being final gamma a byte. A link runs as far as its queues reach, whatever the time is elsewhere: each has
+/// one writer and one reader, so that order of execution cannot change a time (Kahn, "The semantics of a simple
+/// language for parallel programming", 1974). A wire that several links share takes their slices in the order of their
+/// times; who asks first is served first. So do processors that ranks share: with them, no link runs ahead.
 ///
 /// A lost slice costs its wire the bytes again and its receiver `resend_after`; those behind it wait for it, as a link
 /// that keeps order makes them. Memory and work are linear in links.
@@ -78,30 +80,16 @@ class simulated {
     doing what;
     friend bool operator>(event const& a, event const& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
   };
-  // A wire at work, and its own source of chance (splitmix64: Steele, Lea and Flood, 2014).
-  struct wire {
-    simulated_wire is;
-    double beta;  // picoseconds
-    virtual_time alpha, resend_after, free{};
-    int users = 0;
-    std::uint64_t state = 0;
-    double chance() {
-      std::uint64_t z = state += 0x9e3779b97f4a7c15;
-      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-      z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-      return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
-    }
-  };
-
   void plan(virtual_time at, link& whose, doing what) { agenda_.push({at, planned_++, &whose, what}); }
   void find_fault();
   fault has_died(link const& l) const;
 
   settings how_;
-  std::vector<wire> wires_;
+  std::vector<detail::wire_at_work> wires_;
   std::vector<std::unique_ptr<link>> links_;
-  virtual_time timeout_{};
+  virtual_time timeout_, now_{};  // now_: of the event at hand
   std::priority_queue<event, std::vector<event>, std::greater<>> agenda_;
+  detail::shared_processors processors_;
   std::uint64_t planned_ = 0, events_ = 0;
   std::optional<fault> why_;
   virtual_time failed_at_{};
@@ -145,7 +133,7 @@ class simulated::link {
     link* self_;
   };
 
-  link(simulated& world, std::size_t number, wire& w, simulated_rank const& is)
+  link(simulated& world, std::size_t number, detail::wire_at_work& w, simulated_rank const& is)
       : world_(&world),
         number_(number),
         wire_(&w),
@@ -199,12 +187,12 @@ class simulated::link {
   slice<T> try_acquire(placement where) {
     bytes_ = where.count * sizeof(T);
     if (sent_ - taken_ == slots_.size()) return wait(waits::for_credit), slice<T>{};
-    if (work_ == virtual_time::zero()) work_ = overhead_;
-    if (!reach(sent_ < slots_.size() ? clock_ : slots_[tail_].credited, waits::for_credit)) return {};
+    virtual_time const free = sent_ < slots_.size() ? clock_ : slots_[tail_].credited;
+    if (!reach(free, waits::for_credit, work_ + overhead_)) return {};
     return place<T>(tail_, where);
   }
   void commit() {
-    work();
+    work(work_ + overhead_);
     slots_[tail_].arrives = virtual_picoseconds(static_cast<double>(bytes_) * wire_->beta);
     if (announces_ && calls_.empty()) calls_.resize(slots_.size());
     if (!calls_.empty()) calls_[tail_] = std::exchange(announces_, std::nullopt).value_or(call{});
@@ -223,11 +211,11 @@ class simulated::link {
     // What is final needs no more work.
     double const added = where.final ? 0 : static_cast<double>(where.count * sizeof(T)) * gamma_;
     work_ = overhead_ + virtual_picoseconds(added);
-    if (!reach(from.slots_[from.head_].arrives, waits::for_slice)) return {};
+    if (!reach(from.slots_[from.head_].arrives, waits::for_slice, work_)) return {};
     return from.place<T>(from.head_, where);
   }
   void release() {
-    work();
+    work(work_);
     link& from = *left_;
     from.slots_[from.head_].credited = clock_ + from.wire_->alpha;
     if (from.waits_ == waits::for_credit) from.wake(from.slots_[from.head_].credited);
@@ -239,8 +227,8 @@ class simulated::link {
   void depart(virtual_time when) {
     slot& s = slots_[departing_];
     virtual_time const needs = s.arrives;
-    wire_->free = std::max(wire_->free, when) + needs;
-    s.arrives = wire_->free + wire_->alpha;
+    wire_->free = std::max(wire_->free, when - wire_->saves) + needs;
+    s.arrives = std::max(wire_->free, when) + wire_->alpha;
     if (wire_->is.loss > 0)
       for (; wire_->chance() < wire_->is.loss; ++lost_) wire_->free += needs, s.arrives += wire_->resend_after + needs;
     if (wire_->is.jitter > 0) s.arrives += virtual_seconds(wire_->chance() * wire_->is.jitter);
@@ -251,9 +239,10 @@ class simulated::link {
   }
 
   // Moves the clock to a time that is known, unless that is not to be.
-  bool reach(virtual_time at, waits what) {
+  bool reach(virtual_time at, waits what, virtual_time work) {
     at = std::max(at, clock_);
-    if (at + work_ >= dies_at_) return dead_ = true, wait(what), false;
+    if (!world_->processors_.none() && at > world_->now_) return wait(what), wake(at), false;
+    if (world_->processors_.begins(at) + work >= dies_at_) return dead_ = true, wait(what), false;
     if (polls_ && at > clock_) return due_ = at, wait(what), false;
     return pass(at, what);
   }
@@ -274,8 +263,8 @@ class simulated::link {
     world_->plan(std::max(at, clock_), *this, doing::poll);
   }
   // The slice at hand is being worked on.
-  void work() {
-    clock_ += work_;
+  void work(virtual_time takes) {
+    if (takes != virtual_time::zero()) clock_ = world_->processors_.ends(clock_, takes);
     work_ = {};
   }
   template <class T>
@@ -287,7 +276,7 @@ class simulated::link {
 
   simulated* world_;
   std::size_t number_;  // rank * lanes + lane
-  wire* wire_;
+  detail::wire_at_work* wire_;
   link *right_ = nullptr, *left_ = nullptr;
   double gamma_;  // picoseconds
   virtual_time overhead_, dies_at_, clock_, work_{}, waited_{}, last_arrival_{};
@@ -308,13 +297,12 @@ class simulated::link {
   receiver prev_;
 };
 
-inline simulated::simulated(settings s) : how_((s.check(), std::move(s))), timeout_(virtual_seconds(how_.timeout)) {
+inline simulated::simulated(settings s)
+    : how_((s.check(), std::move(s))), timeout_(virtual_seconds(how_.timeout)), processors_(how_.processors) {
   std::size_t const n = static_cast<std::size_t>(how_.ranks), links = n * how_.lanes;
   std::size_t const wires = how_.over.empty() ? links : how_.wires.size();
   for (std::size_t w = 0; w < wires; ++w) {
-    simulated_wire const& is = how_.wires[how_.over.empty() ? 0 : w];
-    wires_.push_back({is, is.beta * 1e12, virtual_seconds(is.alpha), virtual_seconds(is.resend_after)});
-    wires_.back().state = how_.seed * 0x2545f4914f6cdd1d + w;
+    wires_.emplace_back(how_.wires[how_.over.empty() ? 0 : w], how_.seed * 0x2545f4914f6cdd1d + w);
   }
   for (std::size_t i = 0; i < links; ++i) {
     std::size_t const w = how_.over.empty() ? i : how_.over[i];
@@ -353,6 +341,7 @@ void simulated::run(Poll poll) {
   for (; !agenda_.empty(); ++events_) {
     event const e = agenda_.top();
     agenda_.pop();
+    now_ = e.at;
     if (e.what == doing::depart)
       e.whose->depart(e.at);
     else if (e.whose->planned_ = false; e.whose->state_ == status::pending)

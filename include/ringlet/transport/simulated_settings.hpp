@@ -30,6 +30,7 @@ constexpr double in_seconds(virtual_time t) { return static_cast<double>(t.count
 struct simulated_wire {
   double alpha = 0;         ///< seconds until a slice of no bytes has arrived; its credit takes as long to come back
   double beta = 0;          ///< seconds for which a byte occupies the wire
+  double burst = 0;         ///< bytes that pass at once when it has rested for the time they take (a token bucket)
   double loss = 0;          ///< how often a slice is lost, from 0 to below 1
   double resend_after = 0;  ///< seconds after which a lost slice leaves again
   double jitter = 0;        ///< each slice is late by up to so many seconds, all delays equally likely
@@ -38,7 +39,7 @@ struct simulated_wire {
 /// What a rank is like.
 struct simulated_rank {
   double gamma = 0;      ///< seconds it takes to add up a byte that arrives
-  double overhead = 0;   ///< seconds each slice takes it besides (the o of LogP: Culler et al., 1993)
+  double overhead = 0;   ///< seconds a slice takes its sender, and again its receiver (o of LogP: Culler et al., 1993)
   double starts_at = 0;  ///< when it comes to its first operation
   /// When it dies: a slice that is not done by then is never begun.
   double dies_at = std::numeric_limits<double>::infinity();
@@ -56,8 +57,11 @@ struct simulated_settings {
   /// link has one to itself, like `wires[0]`.
   std::vector<std::size_t> over{};
   std::vector<simulated_rank> members{simulated_rank{}};  ///< one for each rank, or one that all are like
-  double timeout = 60;                                    ///< seconds of waiting after which a rank gives up
-  std::uint64_t seed = 1;                                 ///< of what is lost and late
+  /// Processors that all ranks share: what takes a rank time waits for one, first come, first served, and keeps it to
+  /// its end. 0: each link has one to itself. Not for programs, whose own computation takes none.
+  std::size_t processors = 0;
+  double timeout = 60;     ///< seconds of waiting after which a rank gives up
+  std::uint64_t seed = 1;  ///< of what is lost and late
 
   /// @throws error(errc::invalid_argument) with what was given and what was expected
   void check() const;
@@ -84,6 +88,8 @@ inline void simulated_settings::check() const {
   };
   for (simulated_wire const& w : wires) {
     time(w.alpha, "alpha"), time(w.beta, "beta", 1), time(w.resend_after, "resend_after"), time(w.jitter, "jitter");
+    if (!(w.burst >= 0 && w.burst * w.beta <= 1e6))
+      refuse(detail::words("burst is %g bytes: give 0 to 1e6 / beta", w.burst));
     if (!(w.loss >= 0 && w.loss < 1)) refuse(detail::words("loss is %g: give 0 to below 1", w.loss));
   }
   for (simulated_rank const& r : members) {

@@ -32,6 +32,7 @@ TEST_CASE("settings that cannot work are refused, in words that say what to give
   CHECK(words({.wires = {{.beta = std::numeric_limits<double>::quiet_NaN()}}}).find("beta is nan") !=
         std::string::npos);
   CHECK(words({.wires = {{.loss = 1}}}).find("0 to below 1") != std::string::npos);
+  CHECK(words({.wires = {{.burst = -1}}}).find("burst is -1") != std::string::npos);
   CHECK(words({.members = {{.gamma = 2}}}) == "simulated: gamma is 2 seconds: give 0 to 1");
   CHECK(words({.members = {{.dies_at = -1}}}).find("dies_at is -1 seconds") != std::string::npos);
   CHECK(words({.timeout = 1e7}).find("timeout is 1e+07 seconds") != std::string::npos);

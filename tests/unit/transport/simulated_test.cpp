@@ -93,3 +93,52 @@ TEST_CASE("a shared wire serves whoever asks first, however far a link has run a
   // Rank 1 takes 25 ns over each slice, and was at 25 when the first arrived, at 30.
   CHECK(seen[1] == std::vector<virtual_time>{virtual_seconds(30e-9), virtual_seconds(55e-9), virtual_seconds(80e-9)});
 }
+
+TEST_CASE("a wire that has rested lets pass at once what it has saved, and no more") {
+  // 1 us a byte, a bucket of 3 bytes that is empty at first. One byte at once, four after the wire has rested.
+  simulated world({.slots = 8, .wires = {{.alpha = 1e-7, .beta = 1e-6, .burst = 3}}, .members = {{}, {}}});
+  placement const byte{0, 1, true};
+  int sent = 0;
+  std::vector<virtual_time> seen;
+  for (double rests : {0.0, 100e-6}) {
+    world.lane(0).busy_until(virtual_seconds(rests));
+    int const all = rests == 0 ? 1 : 5;
+    world.run([&](int rank, std::size_t) {
+      auto& mine = world.lane(rank);
+      for (; rank == 0 && sent < all; ++sent) {
+        if (!mine.next().try_acquire<char>(byte)) return status::pending;
+        mine.next().commit();
+      }
+      while (rank == 1 && static_cast<int>(seen.size()) < all) {
+        if (!mine.prev().try_peek<char>(byte)) return status::pending;
+        seen.push_back(mine.clock());
+        mine.prev().release();
+      }
+      return status::ready;
+    });
+  }
+  std::vector<virtual_time> expected;
+  for (double at : {1.1e-6, 100.1e-6, 100.1e-6, 100.1e-6, 101.1e-6}) expected.push_back(virtual_seconds(at));
+  CHECK(seen == expected);
+}
+
+TEST_CASE("shared processors take on what is ready first, however far a link could run ahead") {
+  // Rank 0 sends three slices and is at work for 20 ns over each, rank 1 comes at 15 ns with one of 5 ns: it is next.
+  simulated world({.ranks = 3,
+                   .slots = 4,
+                   .members = {{.overhead = 20e-9}, {.overhead = 5e-9, .starts_at = 15e-9}, {}},
+                   .processors = 1});
+  placement const byte{0, 1, true};
+  int sent[3] = {3, 1, 0};
+  world.run([&](int rank, std::size_t) {
+    auto& mine = world.lane(rank);
+    for (; sent[rank] > 0; --sent[rank]) {
+      if (!mine.next().try_acquire<char>(byte)) return status::pending;
+      mine.next().commit();
+    }
+    return status::ready;
+  });
+  CHECK(world.why() == nullptr);
+  CHECK(world.lane(1).clock() == virtual_seconds(25e-9));
+  CHECK(world.lane(0).clock() == virtual_seconds(65e-9));
+}
