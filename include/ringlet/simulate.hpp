@@ -26,8 +26,8 @@ namespace ringlet {
 struct simulated_end {
   status how;            ///< `pending`: the rank had died
   virtual_time at;       ///< when, on the virtual clock
-  virtual_time waited;   ///< of that, how long it had nothing to do; of all its lanes
-  std::uint64_t slices;  ///< sent, in all its lanes
+  virtual_time waited;   ///< of that, how long it had nothing to do; of all its links
+  std::uint64_t slices;  ///< sent, over all its links
   std::uint64_t bytes;   ///< sent
   std::uint64_t lost;    ///< how often a slice of its was lost on the way
 };
@@ -78,13 +78,12 @@ class addresses {
 inline void look_at(simulated& world, simulation& result) {
   for (int r = 0; r < world.size(); ++r) {
     simulated_end end{status::ready, {}, {}, 0, 0, 0};
-    for (std::size_t l = 0; l < world.lanes(); ++l) {
-      auto const& link = world.lane(r, l);
+    world.each_link(r, [&end](simulated::link const& link) {
       if (link.state() != status::ready) end.how = link.state();
       end.at = std::max(end.at, link.clock());
       end.waited += link.waited();
       end.slices += link.slices(), end.bytes += link.bytes(), end.lost += link.lost();
-    }
+    });
     result.ended = std::max(result.ended, end.at);
     result.ranks.push_back(end);
   }

@@ -57,8 +57,7 @@ simulation simulate_program(simulated& world, F&& f) {
   detail::fibers ranks(n);
   std::vector<std::exception_ptr> thrown(n);
   simulation result{};
-  for (int r = 0; r < world.size(); ++r)
-    for (std::size_t l = 0; l < world.lanes(); ++l) result.began = std::max(result.began, world.lane(r, l).clock());
+  for (int r = 0; r < world.size(); ++r) result.began = std::max(result.began, world.clock(r));
   world.run([&](int rank) {
     auto const i = static_cast<std::size_t>(rank);
     bool const goes_on = ranks.resume(i, [&, rank, i] {

@@ -13,12 +13,14 @@
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/cost.hpp"
+#include "ringlet/pipeline.hpp"
+#include "ringlet/point_to_point.hpp"
 #include "ringlet/reduce_scatter.hpp"
 #include "ringlet/split.hpp"
 
 using namespace ringlet;
 
-static_assert(transport<simulated_ring>);
+static_assert(transport<simulated_ring> && pairwise<simulated_ring>);
 
 namespace {
 
@@ -218,6 +220,155 @@ TEST_CASE("a rank that leaves while others wait for it is named") {
   CHECK(run.why->peer == 1);
   CHECK(run.ranks[1].how == status::ready);
   CHECK(run.ranks[0].how == status::failed);
+}
+
+TEST_CASE("messages go between any two ranks, in order, beside collectives") {
+  for (int n : {2, 3, 5}) {
+    simulated world(ring(n, 2));
+    std::size_t wrong = 0;
+    auto const run = simulate_program(world, [&](auto& comm) {
+      int const me = comm.rank();
+      auto const first = [&](int from, int to, int k) { return static_cast<std::uint32_t>(100 * from + 10 * to + k); };
+      auto const size = [](int k) { return k == 2 ? std::size_t{20'000} : static_cast<std::size_t>(k); };
+      for (int k = 0; k < 3; ++k)
+        for (int away = 1; away < n; ++away) {
+          int const to = (me + away) % n, from = (me + n - away) % n;
+          std::vector<std::uint32_t> out(size(k), first(me, to, k)), in(out.size()), sum{1};
+          auto outgoing = async_send(comm, out, to);
+          all_reduce(comm, sum);
+          recv(comm, in, from);
+          outgoing.wait();
+          for (std::uint32_t x : in) wrong += x != first(from, me, k);
+          wrong += sum[0] != static_cast<std::uint32_t>(n);
+        }
+    });
+    CAPTURE(n);
+    CHECK(!run.why);
+    CHECK(wrong == 0);
+    auto const messages = static_cast<std::size_t>(n - 1) * (1 + 20'000) * sizeof(std::uint32_t);
+    for (auto const& r : run.ranks) CHECK(r.bytes >= messages);
+  }
+}
+
+TEST_CASE("a message takes a latency and its bytes, and what follows it begins after it") {
+  auto all_reduced = [](auto& comm) {
+    std::vector<float> x(4000);
+    all_reduce(comm, x);
+  };
+  simulated only(ring(2)), world(ring(2));
+  auto const alone = simulate_program(only, all_reduced);
+  auto const run = simulate_program(world, [&](auto& comm) {
+    std::vector<std::uint8_t> x(100'000);
+    if (comm.rank() == 0) {
+      comm.transport().compute(1e-3);
+      send(comm, x, 1);
+    } else {
+      recv(comm, x, 0);
+      CHECK(comm.transport().now() == virtual_seconds(1e-3 + us + 100'000 * ns));
+    }
+    all_reduced(comm);
+  });
+  CHECK(run.ended - run.began == virtual_seconds(1e-3 + us + 100'000 * ns) + (alone.ended - alone.began));
+}
+
+TEST_CASE("a message travels while its ranks compute between polls") {
+  simulated world(ring(2));
+  simulate_program(world, [](auto& comm) {
+    std::vector<std::uint8_t> x(100'000);
+    auto const finish = [&](auto message) {
+      while (message.poll() == status::pending) comm.transport().compute(10 * us);
+    };
+    comm.rank() == 0 ? finish(async_send(comm, x, 1)) : finish(async_recv(comm, x, 0));
+    CHECK(comm.transport().now() > virtual_seconds(90 * us));
+    CHECK(comm.transport().now() < virtual_seconds(1e-3));
+  });
+}
+
+TEST_CASE("of p stages and m microbatches, all but (p-1)/(m+p-1) of the time is work, to the picosecond") {
+  auto const run = []<class Order>(Order, int stages, int microbatches) {
+    simulated world({.ranks = stages, .slot_bytes = 64});
+    auto const came = simulate_program(world, [&](auto& comm) {
+      int const me = comm.rank();
+      std::vector<float> handed(1);
+      for (int k = 0; k < 2 * microbatches; ++k) {
+        bool const forward = Order{me, stages, microbatches}[k].way == unit_of_work::direction::forward;
+        int const from = forward ? me - 1 : me + 1, to = forward ? me + 1 : me - 1;
+        if (0 <= from && from < stages) recv(comm, handed, from);
+        comm.transport().compute(ns);
+        if (0 <= to && to < stages) send(comm, handed, to);
+      }
+    });
+    CAPTURE(stages);
+    CAPTURE(microbatches);
+    CHECK(!came.why);
+    CHECK(came.ended - came.began == virtual_seconds(2 * (microbatches + stages - 1) * ns));
+    CHECK(came.ended - came.began == virtual_seconds(pipeline_timeline::of<Order>(stages, microbatches).length() * ns));
+  };
+  for (int p : {1, 2, 4, 7})
+    for (int m : {1, 4, 8, 32}) run(all_forward_then_backward{}, p, m), run(one_forward_one_backward{}, p, m);
+}
+
+TEST_CASE("messages that never come end all ranks, in words that name who is at fault") {
+  auto how = ring(3);
+  how.members.assign(3, how.members[0]);
+  how.timeout = 1;
+  {
+    simulated world(how);
+    auto const run = simulate_program(world, [](auto& comm) {
+      std::vector<float> x(1);
+      if (comm.rank() < 2) recv(comm, x, 1 - comm.rank());
+    });
+    REQUIRE(run.why);
+    CHECK(contains(std::string(run.why->words), "all wait for each other"));
+  }
+  for (bool has_sent : {false, true}) {
+    simulated world(how);
+    auto const run = simulate_program(world, [&](auto& comm) {
+      std::vector<float> x(1);
+      if (comm.rank() == 1 && has_sent) send(comm, x, 0);
+      if (comm.rank() != 0) return;
+      comm.transport().compute(10 * us);  // by now the others have left
+      if (has_sent) recv(comm, x, 1);
+      recv(comm, x, 1);
+    });
+    REQUIRE(run.why);
+    CHECK(run.why->peer == 1);
+  }
+  how.members[2].dies_at = 100 * us;
+  {
+    simulated world(how);
+    std::string said;
+    auto const run = simulate_program(world, [&](auto& comm) {
+      std::vector<float> x(1);
+      comm.transport().compute(200 * us);
+      if (comm.rank() == 2) send(comm, x, 0);
+      if (comm.rank() == 0) said = words_of([&] { recv(comm, x, 2); });
+    });
+    REQUIRE(run.why);
+    CHECK(run.why->peer == 2);
+    CHECK(contains(said, "rank 2 has died"));
+  }
+  {
+    simulated world(how);
+    auto const run = simulate_program(world, [&](auto& comm) {  // 0 waits for 1, which waits for 2 elsewhere
+      std::vector<float> x(1);
+      if (comm.rank() == 0) recv(comm, x, 1);
+      if (comm.rank() == 1) comm.transport().compute(us), recv(comm, x, 2);
+      if (comm.rank() == 2) comm.transport().compute(1);
+    });
+    REQUIRE(run.why);
+    CHECK(run.why->peer == 2);
+  }
+  {
+    simulated world(ring(2));
+    std::vector<std::string> said(2);
+    simulate_program(world, [&](auto& comm) {
+      std::vector<float> x(comm.rank() == 0 ? 20'000 : 19'999);
+      said[static_cast<std::size_t>(comm.rank())] =
+          words_of([&] { comm.rank() == 0 ? send(comm, x, 1) : recv(comm, x, 0); });
+    });
+    for (std::string const& words : said) CHECK((contains(words, "of 20000") && contains(words, "of 19999")));
+  }
 }
 
 TEST_CASE("what a program throws comes out; what it asks in vain is refused") {

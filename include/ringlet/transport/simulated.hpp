@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <ratio>
 #include <type_traits>
 #include <utility>
@@ -15,7 +16,7 @@
 
 #include "ringlet/call.hpp"
 #include "ringlet/clock.hpp"
-#include "ringlet/detail/simulated_shared.hpp"
+#include "ringlet/detail/simulated_parts.hpp"
 #include "ringlet/error.hpp"
 #include "ringlet/link.hpp"
 #include "ringlet/slice.hpp"
@@ -56,9 +57,23 @@ class simulated {
   /// What was asked for.
   settings const& how() const { return how_; }
   /// A rank's link: what its operations run over.
-  link& lane(int rank, std::size_t lane = 0) { return *links_[static_cast<std::size_t>(rank) * how_.lanes + lane]; }
+  link& lane(int rank, std::size_t lane = 0) const {
+    return *links_[static_cast<std::size_t>(rank) * how_.lanes + lane];
+  }
+  /// A rank's link to any other one, for programs: like a lane, and it only polls. Each way has a wire to itself, like
+  /// `wires[0]`.
+  link& pair(int rank, int peer);
+  /// Calls `f` with each link of a rank: its lanes, and its pairs that somebody has asked for.
+  template <class F>
+  void each_link(int rank, F f) const {
+    for (std::size_t l = 0; l < how_.lanes; ++l) f(lane(rank, l));
+    for (auto const& [peer, l] : pairs_[static_cast<std::size_t>(rank)]) f(*l);
+  }
 
-  /// Runs one operation a link, until all are at their ends. May be called again: clocks go on where they stand.
+  /// How far a rank has come: the time when the last of its links was done with something.
+  virtual_time clock(int rank) const;
+
+  /// Runs one operation a lane, until all are at their ends. May be called again: clocks go on where they stand.
   /// @param poll `poll(rank, lane)` polls the operation of that link: `status`. Or `poll(rank)` goes on with all that a
   /// rank does; after a fault it is called until it is not `pending`, for dead ranks, too
   template <class Poll>
@@ -72,25 +87,17 @@ class simulated {
   std::uint64_t events() const { return events_; }
 
  private:
-  enum class doing : std::uint8_t { poll, depart };
-  struct event {
-    virtual_time at;
-    std::uint64_t order;  // of those at one time, the one that was planned first
-    link* whose;
-    doing what;
-    friend bool operator>(event const& a, event const& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
-  };
-  void plan(virtual_time at, link& whose, doing what) { agenda_.push({at, planned_++, &whose, what}); }
+  using agenda = detail::simulated_agenda<link>;
   void find_fault();
-  fault has_died(link const& l) const;
 
   settings how_;
-  std::vector<detail::wire_at_work> wires_;
-  std::vector<std::unique_ptr<link>> links_;
-  virtual_time timeout_, now_{};  // now_: of the event at hand
-  std::priority_queue<event, std::vector<event>, std::greater<>> agenda_;
+  std::deque<detail::wire_at_work> wires_;    // they stay where they are
+  std::vector<std::unique_ptr<link>> links_;  // lanes, and behind them pairs
+  std::vector<std::map<int, link*>> pairs_;   // by rank
+  virtual_time timeout_, now_{};              // now_: of the event at hand
+  agenda agenda_;
   detail::shared_processors processors_;
-  std::uint64_t planned_ = 0, events_ = 0;
+  std::uint64_t events_ = 0;
   std::optional<fault> why_;
   virtual_time failed_at_{};
 };
@@ -98,44 +105,13 @@ class simulated {
 /// Both ends that a rank has on one lane, and its clock.
 class simulated::link {
  public:
-  /// As `outbound` says.
-  class sender {
-   public:
-    template <class T>
-    slice<T> try_acquire(placement where) {
-      return self_->try_acquire<T>(where);
-    }
-    void commit() { self_->commit(); }
-    void announce(call const& c) { self_->announces_ = c; }
-    bool drained() const { return true; }
+  using sender = detail::simulated_sender<link>;
+  using receiver = detail::simulated_receiver<link>;
 
-   private:
-    friend link;
-    explicit sender(link& l) : self_(&l) {}
-    link* self_;
-  };
-  /// As `inbound` says.
-  class receiver {
-   public:
-    template <class T>
-    slice<T> try_peek(placement where) {
-      return self_->try_peek<T>(where);
-    }
-    call const& announced() const {
-      static constexpr call nothing{};
-      return self_->left_->calls_.empty() ? nothing : self_->left_->calls_[self_->left_->head_];
-    }
-    void release() { self_->release(); }
-
-   private:
-    friend link;
-    explicit receiver(link& l) : self_(&l) {}
-    link* self_;
-  };
-
-  link(simulated& world, std::size_t number, detail::wire_at_work& w, simulated_rank const& is)
+  link(simulated& world, int rank, std::size_t lane, detail::wire_at_work& w, simulated_rank const& is)
       : world_(&world),
-        number_(number),
+        rank_(rank),
+        lane_(lane),
         wire_(&w),
         gamma_(is.gamma * 1e12),
         overhead_(virtual_seconds(is.overhead)),
@@ -156,11 +132,15 @@ class simulated::link {
   void only_poll() { polls_ = true; }
   /// Waits for what was last asked for in vain. False when it is not known when that comes: then let other ranks run.
   bool await();
-  /// The rank is at something else until then, and is polled again.
-  void busy_until(virtual_time at) {
+  /// The rank was at something else until then.
+  void not_before(virtual_time at) {
     clock_ = std::max(clock_, at);
     dead_ = dead_ || clock_ >= dies_at_;
     late_ = late_ || (asks_ && clock_ - since_ > world_->timeout_);
+  }
+  /// The rank is at something else until then, and is polled again.
+  void busy_until(virtual_time at) {
+    not_before(at);
     wake(clock_);
   }
 
@@ -177,6 +157,8 @@ class simulated::link {
 
  private:
   friend simulated;
+  friend sender;
+  friend receiver;
   enum class waits : std::uint8_t { not_at_all, for_slice, for_credit };
   struct slot {
     virtual_time arrives{};   // at the receiver; of a shared wire, until it is known, for how long the wire is needed
@@ -200,7 +182,7 @@ class simulated::link {
     ++sent_;
     bytes_sent_ += bytes_;
     if (wire_->users > 1)
-      world_->plan(clock_, *this, doing::depart);
+      world_->agenda_.plan(clock_, *this, agenda::doing::depart);
     else
       depart(clock_);
   }
@@ -213,6 +195,10 @@ class simulated::link {
     work_ = overhead_ + virtual_picoseconds(added);
     if (!reach(from.slots_[from.head_].arrives, waits::for_slice, work_)) return {};
     return from.place<T>(from.head_, where);
+  }
+  call const& announced() const {
+    static constexpr call nothing{};
+    return left_->calls_.empty() ? nothing : left_->calls_[left_->head_];
   }
   void release() {
     work(work_);
@@ -260,7 +246,7 @@ class simulated::link {
   void wake(virtual_time at) {
     if (planned_ || dead_ || late_) return;
     planned_ = true;
-    world_->plan(std::max(at, clock_), *this, doing::poll);
+    world_->agenda_.plan(std::max(at, clock_), *this, agenda::doing::poll);
   }
   // The slice at hand is being worked on.
   void work(virtual_time takes) {
@@ -275,7 +261,8 @@ class simulated::link {
   }
 
   simulated* world_;
-  std::size_t number_;  // rank * lanes + lane
+  int rank_;
+  std::size_t lane_;  // not below the number of lanes: a pair
   detail::wire_at_work* wire_;
   link *right_ = nullptr, *left_ = nullptr;
   double gamma_;  // picoseconds
@@ -300,20 +287,46 @@ class simulated::link {
 inline simulated::simulated(settings s)
     : how_((s.check(), std::move(s))), timeout_(virtual_seconds(how_.timeout)), processors_(how_.processors) {
   std::size_t const n = static_cast<std::size_t>(how_.ranks), links = n * how_.lanes;
+  pairs_.resize(n);
   std::size_t const wires = how_.over.empty() ? links : how_.wires.size();
-  for (std::size_t w = 0; w < wires; ++w) {
+  for (std::size_t w = 0; w < wires; ++w)
     wires_.emplace_back(how_.wires[how_.over.empty() ? 0 : w], how_.seed * 0x2545f4914f6cdd1d + w);
-  }
   for (std::size_t i = 0; i < links; ++i) {
     std::size_t const w = how_.over.empty() ? i : how_.over[i];
     ++wires_[w].users;
-    auto const& is = how_.members[how_.members.size() == 1 ? 0 : i / how_.lanes];
-    links_.push_back(std::make_unique<link>(*this, i, wires_[w], is));
+    int const rank = static_cast<int>(i / how_.lanes);
+    links_.push_back(std::make_unique<link>(*this, rank, i % how_.lanes, wires_[w], how_.member(rank)));
   }
   for (std::size_t i = 0; i < links; ++i) {
     links_[i]->right_ = links_[(i + how_.lanes) % links].get();
     links_[i]->right_->left_ = links_[i].get();
   }
+}
+
+inline virtual_time simulated::clock(int rank) const {
+  virtual_time at{};
+  each_link(rank, [&](link const& l) { at = std::max(at, l.clock_); });
+  return at;
+}
+
+inline simulated::link& simulated::pair(int rank, int peer) {
+  auto& mine = pairs_[static_cast<std::size_t>(rank)];
+  if (auto const made = mine.find(peer); made != mine.end()) return *made->second;
+  auto const add = [&](int from, int to) {
+    auto const number =
+        static_cast<std::uint64_t>(from) * static_cast<std::uint64_t>(how_.ranks) + static_cast<std::uint64_t>(to);
+    wires_.emplace_back(how_.wires[0], ~how_.seed * 0x2545f4914f6cdd1d + number);
+    wires_.back().users = 1;
+    links_.push_back(std::make_unique<link>(*this, from, how_.lanes, wires_.back(), how_.member(from)));
+    links_.back()->only_poll();
+    links_.back()->state_ = lane(from).state_;
+    return links_.back().get();
+  };
+  link *const here = add(rank, peer), *const there = add(peer, rank);
+  here->right_ = here->left_ = there;
+  there->right_ = there->left_ = here;
+  pairs_[static_cast<std::size_t>(peer)][rank] = there;
+  return *(mine[peer] = here);
 }
 
 inline bool simulated::link::await() {
@@ -325,24 +338,23 @@ template <class Poll>
 void simulated::run(Poll poll) {
   constexpr bool by_rank = std::is_invocable_v<Poll&, int>;
   auto const visit = [&](link& l) {
-    int const rank = static_cast<int>(l.number_ / how_.lanes);
     l.waits_ = link::waits::not_at_all;
     if constexpr (by_rank) {
-      status const how = poll(rank);
-      for (std::size_t i = 0; i < how_.lanes; ++i) lane(rank, i).state_ = how;
+      status const how = poll(l.rank_);
+      each_link(l.rank_, [&](link& mine) { mine.state_ = how; });
     } else {
-      l.state_ = poll(rank, l.number_ % how_.lanes);
+      l.state_ = poll(l.rank_, l.lane_);
     }
   };
   for (auto& l : links_) {
-    l->state_ = status::pending;
-    l->wake(l->clock_);
+    bool const runs = by_rank || l->lane_ < how_.lanes;
+    l->state_ = runs ? status::pending : status::ready;
+    if (runs) l->wake(l->clock_);
   }
   for (; !agenda_.empty(); ++events_) {
-    event const e = agenda_.top();
-    agenda_.pop();
+    auto const e = agenda_.take();
     now_ = e.at;
-    if (e.what == doing::depart)
+    if (e.what == agenda::doing::depart)
       e.whose->depart(e.at);
     else if (e.whose->planned_ = false; e.whose->state_ == status::pending)
       visit(*e.whose);
@@ -351,10 +363,11 @@ void simulated::run(Poll poll) {
   bool const failed = why_.has_value();
   if constexpr (by_rank)
     for (auto& l : links_)  // who has died while nobody waits for it must come to an end all the same
-      if (l->state_ == status::pending && !why_) why_ = has_died(*l);
+      if (l->state_ == status::pending && !why_) why_ = fault(errc::peer_lost, l->rank_, "rank %d has died", l->rank_);
   for (bool again = why_.has_value(); again;) {
     again = false;
-    for (auto& l : links_) {
+    for (std::size_t i = 0; i < links_.size(); ++i) {  // they may become more
+      auto const& l = links_[i];
       if (l->state_ == status::pending && (by_rank || !l->dead_)) visit(*l), again |= l->state_ == status::pending;
       if (l->clock_ > failed_at_ && !by_rank) l->state_ = status::failed;  // it had run ahead
       if (l->state_ == status::failed && !by_rank) l->clock_ = failed_at_;
@@ -369,11 +382,6 @@ inline void simulated::fail(fault const& f, virtual_time when) {
   for (auto& l : links_) l->wake(when);
 }
 
-inline fault simulated::has_died(link const& l) const {
-  int const rank = static_cast<int>(l.number_ / how_.lanes);
-  return fault(errc::peer_lost, rank, "rank %d has died", rank);
-}
-
 // Nothing happens any more. Whoever has waited longest has given up first; what it waited for may itself have waited.
 inline void simulated::find_fault() {
   link const* first = nullptr;
@@ -382,22 +390,28 @@ inline void simulated::find_fault() {
       first = l.get();
   if (first == nullptr || why_) return;
   failed_at_ = first->since_ + timeout_;
-  auto const rank = [&](link const* l) { return static_cast<int>(l->number_ / how_.lanes); };
+  // Where a rank has died, or what else it waits for.
+  auto const elsewhere = [&](link const* at) {
+    each_link(at->rank_, [&](link const& l) {
+      if (!at->dead_ && (l.dead_ || (l.asks_ && !at->asks_))) at = &l;
+    });
+    return at;
+  };
   link const* at = first;
   std::size_t hops = 0;
   for (bool late = false; !late && !at->dead_ && at->state_ == status::pending && hops <= links_.size(); ++hops) {
     late = at->late_;
-    at = at->waits_ == link::waits::for_slice ? at->left_ : at->right_;
+    at = elsewhere(at->waits_ == link::waits::for_slice ? at->left_ : at->right_);
   }
   if (hops > links_.size())
-    why_ = fault(errc::timed_out, -1, "rank %d waited %g s of virtual time, and all wait for each other", rank(first),
+    why_ = fault(errc::timed_out, -1, "rank %d waited %g s of virtual time, and all wait for each other", first->rank_,
                  how_.timeout);
   else if (at->dead_)
-    why_ = fault(errc::peer_lost, rank(at), "rank %d has died, and rank %d waited %g s of virtual time for it",
-                 rank(at), rank(first), how_.timeout);
+    why_ = fault(errc::peer_lost, at->rank_, "rank %d has died, and rank %d waited %g s of virtual time for it",
+                 at->rank_, first->rank_, how_.timeout);
   else
-    why_ = fault(errc::timed_out, rank(at), "rank %d waited %g s of virtual time for rank %d", rank(first),
-                 how_.timeout, rank(at));
+    why_ = fault(errc::timed_out, at->rank_, "rank %d waited %g s of virtual time for rank %d", first->rank_,
+                 how_.timeout, at->rank_);
 }
 
 }  // namespace ringlet

@@ -4,7 +4,6 @@
 #include <cxxabi.h>
 #include <ucontext.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -88,7 +87,7 @@ class fibers {
 
 /// A ring on a virtual clock, as a transport: what programs run over that `simulate_program` starts, unchanged. Whoever
 /// waits lets the other ranks run, all in one thread. There is no mapped memory, for that contract does not say how
-/// much is read, and so not how long it takes: everything goes round the ring.
+/// much is read, and so not how long it takes: everything goes round the ring, but for messages (`send`, `recv`).
 class simulated_ring {
  public:
   /// Where the program runs. Null anywhere else.
@@ -107,25 +106,24 @@ class simulated_ring {
     if (m.size() != world_->size())
       throw error(errc::unsupported, "a simulated ring has no smaller ones: simulate one of " +
                                          std::to_string(m.size()) + " ranks by itself");
-    for (std::size_t l = 0; l < lanes(); ++l) lane(l).only_poll();
+    for (std::size_t l = 0; l < lanes(); ++l) world_->lane(rank_, l).only_poll();
   }
   simulated_ring(simulated_ring const&) = delete;
 
-  /// The rank's own time: when the last of its lanes was done with something.
-  virtual_time now() const {
-    virtual_time at{};
-    for (std::size_t l = 0; l < lanes(); ++l) at = std::max(at, world_->lane(rank_, l).clock());
-    return at;
-  }
+  /// The rank's own time: when the last of its links was done with something.
+  virtual_time now() const { return world_->clock(rank_); }
   /// The rank is at something else for so many seconds, while slices travel: what a program computes between polls.
   void compute(double seconds) {
     virtual_time const until = now() + virtual_seconds(seconds);
-    for (std::size_t l = 0; l < lanes(); ++l) world_->lane(rank_, l).busy_until(until);
+    world_->each_link(rank_, [&](auto& l) { l.busy_until(until); });
     fibers_->yield();
   }
 
-  // As `transport` says.
-  simulated::link& lane(std::size_t i) { return world_->lane(rank_, i); }
+  // As `transport` and `pairwise` say. What asks for a link begins to use it.
+  simulated::link& lane(std::size_t i) { return at_hand(world_->lane(rank_, i)); }
+  simulated::link& pair(int peer, bool) { return at_hand(world_->pair(rank_, peer)); }
+  std::size_t pair_slots() const { return slots(); }
+  std::size_t pair_slot_bytes() const { return slot_bytes(); }
   std::size_t lanes() const { return world_->lanes(); }
   std::size_t slots() const { return world_->how().slots; }
   std::size_t slot_bytes() const { return world_->how().slot_bytes; }
@@ -133,15 +131,21 @@ class simulated_ring {
   static constexpr unsigned yields = 0;
   void rest() {
     bool comes = false;
-    for (std::size_t l = 0; l < lanes(); ++l) comes |= lane(l).await();
+    world_->each_link(rank_, [&](auto& l) { comes |= l.await(); });
     if (!comes) fibers_->yield();
   }
   int lost(std::uint64_t) const { return -1; }  // the world notices
+  bool gone(int) const { return false; }
   void finish(std::uint64_t) {}
   void tell(fault const& f) { world_->fail(f, now()); }
   fault const* told() const { return world_->why(); }
 
  private:
+  simulated::link& at_hand(simulated::link& l) const {
+    l.not_before(now());
+    return l;
+  }
+
   simulated* world_;
   detail::fibers* fibers_;
   int rank_;

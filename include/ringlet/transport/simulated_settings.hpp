@@ -63,6 +63,10 @@ struct simulated_settings {
   double timeout = 60;     ///< seconds of waiting after which a rank gives up
   std::uint64_t seed = 1;  ///< of what is lost and late
 
+  /// What a rank is like.
+  simulated_rank const& member(int rank) const {
+    return members[members.size() == 1 ? 0 : static_cast<std::size_t>(rank)];
+  }
   /// @throws error(errc::invalid_argument) with what was given and what was expected
   void check() const;
 };

@@ -8,11 +8,70 @@
 #include <queue>
 #include <vector>
 
+#include "ringlet/call.hpp"
+#include "ringlet/link.hpp"
+#include "ringlet/slice.hpp"
 #include "ringlet/transport/simulated_settings.hpp"
 
-// What simulated ranks may share.
+// Parts of a simulated ring: ends of links, what is to happen, and what ranks may share.
 
 namespace ringlet::detail {
+
+// Ends of a link that does the work: as `outbound` and `inbound` say.
+template <class Link>
+class simulated_sender {
+ public:
+  explicit simulated_sender(Link& l) : self_(&l) {}
+  template <class T>
+  slice<T> try_acquire(placement where) {
+    return self_->template try_acquire<T>(where);
+  }
+  void commit() { self_->commit(); }
+  void announce(call const& c) { self_->announces_ = c; }
+  bool drained() const { return true; }
+
+ private:
+  Link* self_;
+};
+template <class Link>
+class simulated_receiver {
+ public:
+  explicit simulated_receiver(Link& l) : self_(&l) {}
+  template <class T>
+  slice<T> try_peek(placement where) {
+    return self_->template try_peek<T>(where);
+  }
+  call const& announced() const { return self_->announced(); }
+  void release() { self_->release(); }
+
+ private:
+  Link* self_;
+};
+
+// What happens to links, in the order of time; of what happens at one time, what was planned first.
+template <class Link>
+class simulated_agenda {
+ public:
+  enum class doing : std::uint8_t { poll, depart };
+  struct event {
+    virtual_time at;
+    std::uint64_t order;
+    Link* whose;
+    doing what;
+    friend bool operator>(event const& a, event const& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
+  };
+  bool empty() const { return all_.empty(); }
+  void plan(virtual_time at, Link& whose, doing what) { all_.push({at, planned_++, &whose, what}); }
+  event take() {
+    event const next = all_.top();
+    all_.pop();
+    return next;
+  }
+
+ private:
+  std::priority_queue<event, std::vector<event>, std::greater<>> all_;
+  std::uint64_t planned_ = 0;
+};
 
 // A wire at work, and its own source of chance (splitmix64: Steele, Lea and Flood, 2014).
 struct wire_at_work {
