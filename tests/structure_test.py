@@ -75,7 +75,7 @@ for name in [name for name in headers if not name.startswith("detail/")]:
     stem = name.removesuffix(".hpp")
     tests = [ROOT / f"tests/unit/{stem}_test.cpp", ROOT / f"tests/static/{stem}.cpp", ROOT / f"tests/device/{stem}.cu"]
     check(any(path.exists() for path in tests), f"{name} has neither {' nor '.join(str(p.relative_to(ROOT)) for p in tests)}")
-for folder in ["static", "fail", "unit", "suite", "model", "process", "hosts", "device", "fuzz", "../examples"]:
+for folder in ["static", "fail", "unit", "suite", "model", "process", "hosts", "fabric", "device", "fuzz", "../examples"]:
     suite = ROOT / "tests" / folder
     listed = re.findall(r"'(.+?)'", (suite / "meson.build").read_text())
     for path in [*suite.rglob("*.cpp"), *suite.rglob("*.cu")]:

@@ -81,6 +81,7 @@ inline mood const moods[] = {
     {.name = "untagged", .tags = false},
     {.name = "nothing", .writes = false, .tags = false},
     {.name = "fails", .fails_after = 40},
+    {.name = "verbs;fake"},
 };
 
 inline std::mutex world;
@@ -295,6 +296,7 @@ inline ssize_t writedata(fid_ep* ep, void const* from, std::size_t bytes, void* 
 }
 inline ssize_t writemsg(fid_ep* ep, fi_msg_rma const* m, std::uint64_t flags) {
   if (!of(ep).m->writes || (flags & FI_REMOTE_CQ_DATA) == 0) return -FI_ENOSYS;
+  if (m->rma_iov_count != 1) return -FI_EINVAL;
   return start(ep, m->msg_iov, m->desc, m->iov_count, m->addr,
                {.from = nullptr,
                 .parts = {},
@@ -586,7 +588,7 @@ int fi_getinfo(std::uint32_t, char const*, char const*, std::uint64_t, fi_info c
     i->addr_format = FI_FORMAT_UNSPEC;
     i->fabric_attr->prov_name = ::strdup(m.name), i->domain_attr->name = ::strdup("fake0");
     i->domain_attr->mr_mode = m.mr_mode, i->domain_attr->mr_key_size = 8, i->domain_attr->cq_data_size = 8;
-    i->tx_attr->iov_limit = i->tx_attr->rma_iov_limit = m.gathers ? 2 : 1;
+    i->tx_attr->iov_limit = m.gathers ? 2 : 1, i->tx_attr->rma_iov_limit = 1;
     i->tx_attr->inject_size = 64, i->tx_attr->size = fake::most_flying;
     i->ep_attr->max_msg_size = std::size_t{1} << 20;
     i->next = *found;

@@ -99,8 +99,8 @@ class fabric_endpoint {
   /// Whether each arrival of CQ data uses up a receive.
   bool needs_fillers() const { return ((info_->mode | info_->rx_attr->mode) & FI_RX_CQ_DATA) != 0; }
   bool has_tags() const { return (info_->caps & FI_TAGGED) != 0; }
-  /// Whether two pieces of memory can leave as one message.
-  bool gathers() const { return std::min(info_->tx_attr->iov_limit, info_->tx_attr->rma_iov_limit) >= 2; }
+  /// Whether two pieces of memory can leave as one message. (`rma_iov_limit` is of pieces at the target: always one.)
+  bool gathers() const { return info_->tx_attr->iov_limit >= 2; }
   std::size_t largest_message() const { return info_->ep_attr->max_msg_size; }
 
   /// This endpoint's address, for others to `insert`.

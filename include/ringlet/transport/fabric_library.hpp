@@ -9,6 +9,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -82,6 +83,9 @@ inline constexpr known_fault faulty_providers[] = {
     {"ofi_mrail", "not fit for use"},
     {"ucx", "not tried"},
 };
+// Providers that open devices, by way of ibverbs, as soon as they are asked what there is. A process forked after that
+// has its parent's device, with which the kernel lets it do next to nothing: transfers would wait for ever.
+inline constexpr char const* providers_with_devices = "efa,verbs";
 
 // Which interface has an address, and, for an interface, a usable address. Link-local ones are of no use to other
 // hosts.
@@ -245,7 +249,7 @@ class fabric_library {
       });
     return name;
   }
-  static void consider(fi_info const& i, wish const& w, std::vector<choice>& fits, std::vector<std::string>& list) {
+  void consider(fi_info const& i, wish const& w, std::vector<choice>& fits, std::vector<std::string>& list) const {
     bool const has_addresses =
         i.addr_format == FI_SOCKADDR || i.addr_format == FI_SOCKADDR_IN || i.addr_format == FI_SOCKADDR_IN6;
     choice const c{&i, interface_of(i)};
@@ -257,6 +261,8 @@ class fabric_library {
       if (name == known.provider && !providers.insists_on(name)) refused = known.why;
     bool const usual = order(name) < std::size(detail::usual_providers);
     if (refused.empty() && !usual && !providers.asks_for(name)) refused = "only on request";
+    if (::getpid() != process_ && name_filter(detail::providers_with_devices).takes(name))
+      refused = "not in a process that was forked after libfabric was loaded";
     std::string line = name + " on " + (c.interface.empty() ? c.domain() : c.interface);
     if (!refused.empty()) line += " (" + refused + ")";
     if (std::find(list.begin(), list.end(), line) == list.end()) list.push_back(line);
@@ -288,6 +294,7 @@ class fabric_library {
   decltype(&::fi_fabric) fabric_;
   decltype(&::fi_strerror) strerror_;
   decltype(&::fi_version) version_;
+  pid_t const process_ = ::getpid();
 };
 
 }  // namespace ringlet

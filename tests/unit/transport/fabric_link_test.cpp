@@ -292,6 +292,7 @@ TEST_CASE("what was called comes with the slice, however it is sent") {
       while (!(got = w.b().prev().try_peek<int>({0, 1, false}))) continue;
       CHECK(*got.data == 9);
       CHECK(w.b().prev().announced() == called);
+      CHECK((w.ranks[0].traffic->statistics.staged != 0) == (put && std::string(c.first) == "no_gather"));
       w.b().prev().release();
       CHECK(w.send(10));
       while (!(got = w.b().prev().try_peek<int>({0, 1, false}))) continue;

@@ -2,6 +2,8 @@
 #include "ringlet/transport/fabric.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -79,6 +81,21 @@ TEST_CASE("of several the best that all have is taken") {
                         comm.transport().provider());
                },
                {.as = ranks_as::threads}) == 0);
+}
+
+TEST_CASE("in a process forked after libfabric was loaded, no provider is taken that opened its devices before") {
+  auto const& library = ringlet::fabric_library::open("");
+  ringlet::fabric_library::wish const wish{"=verbs;fake", "", ""};
+  CHECK(library.find(wish).choices.size() == 1);
+  pid_t const child = ::fork();
+  if (child == 0) {
+    auto const e = error_of([&] { library.find(wish); });
+    bool const said = e && contains(e->what(), "verbs;fake on fake0 (not in a process that was forked");
+    ::_exit(said && library.find({"=plain", "", ""}).choices.size() == 1 ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("a rank on which nothing fits is named on all") {
