@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -24,8 +26,6 @@
 #include "perf/results.hpp"
 #include "perf/settings.hpp"
 #include "perf/tune.hpp"
-#include "ringlet/all_gather.hpp"
-#include "ringlet/all_reduce.hpp"
 #include "ringlet/barrier.hpp"
 #include "ringlet/bootstrap/environment.hpp"
 #if __has_include(<asio.hpp>) && !defined(__CUDACC__)  // nvcc 13 does not read Asio
@@ -38,14 +38,35 @@ namespace perf {
 void meet(any_communicator& any) {
   std::visit([](auto& comm) { ringlet::barrier(comm); }, any);
 }
+
+namespace {
+
+std::pair<int, int> rank_and_size(any_communicator& any) {
+  return std::visit([](auto& comm) { return std::pair(comm.rank(), comm.size()); }, any);
+}
+
+// What each rank says, by rank; all ranks call it. As bytes, so that one all_gather is compiled for all that is said.
+template <class T>
+std::vector<T> from_all(any_communicator& any, T const& mine) {
+  auto const [rank, size] = rank_and_size(any);
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size) * sizeof(T));
+  std::memcpy(bytes.data() + static_cast<std::size_t>(rank) * sizeof(T), &mine, sizeof(T));
+  gather(any, bytes);
+  std::vector<T> all(static_cast<std::size_t>(size));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  return all;
+}
+
+}  // namespace
+
 double largest(any_communicator& any, double mine) {
-  std::visit([&](auto& comm) { ringlet::all_reduce(comm, std::span(&mine, 1), ringlet::maximum{}); }, any);
-  return mine;
+  auto const all = from_all(any, mine);
+  return *std::max_element(all.begin(), all.end());
 }
 std::uint64_t total(any_communicator& any, std::uint64_t mine) {
-  std::uint64_t all = mine;
-  std::visit([&](auto& comm) { ringlet::all_reduce(comm, std::span(&all, 1)); }, any);
-  return std::max(all, mine);  // whatever the collectives under test make of it, this rank's own count stays
+  auto const all = from_all(any, mine);
+  // Whatever the collectives under test make of it, this rank's own count stays.
+  return std::max(mine, std::accumulate(all.begin(), all.end(), std::uint64_t{0}));
 }
 
 namespace {
@@ -73,11 +94,9 @@ void introduce(any_communicator& any, options const& o) {
   };
   person me{::getpid(), ::sched_getcpu(), ""};
   ::gethostname(me.host, sizeof me.host - 1);
+  auto const all = from_all(any, me);
   std::visit(
       [&](auto& comm) {
-        std::vector<person> all(static_cast<std::size_t>(comm.size()));
-        all[static_cast<std::size_t>(comm.rank())] = me;
-        ringlet::all_gather(comm, all);
         if (comm.rank() != 0) return;
         std::printf("# ringlet %s %s transport: %s ranks: %d buffers: %s pinned: %d\n", version().c_str(),
                     o.collective.c_str(), o.transport.c_str(), comm.size(), o.allocated ? "allocated" : "ordinary",
@@ -149,17 +168,18 @@ void measure_barrier(any_communicator& any, options const& o, report& to) {
 
 // What each rank does. Returns 1 when anything was wrong.
 int run(any_communicator any, options const& o) {
-  auto const [rank, size] = std::visit([](auto& comm) { return std::pair(comm.rank(), comm.size()); }, any);
+  auto const [rank, size] = rank_and_size(any);
   report r(rank == 0);
   introduce(any, o);
   r.header();
   if (o.collective == "barrier") {
     measure_barrier(any, o, r);
   } else {
+    bool const on_devices = std::visit([]<class X>(ringlet::communicator<X>&) { return has_devices<X>; }, any);
     for (element_entry const& e : elements)
       if (o.type == e.name || o.type == "all") {
-        if (o.collective == "broadcast")
-          measure_broadcast(any, o, e.name, e.bytes, r);
+        if (o.collective == "broadcast" || (o.collective == "all_gather" && !on_devices))
+          measure_moves(any, o, e.name, e.bytes, r);
         else
           e.measure(any, o, e.name, r);
       }

@@ -13,6 +13,9 @@
 // What tests of kernel bodies share: ranks that run in one launch, their buffers, and what the host's engine makes of
 // them.
 
+// One data race is enough: it would go on to report thousands.
+extern "C" char const* __tsan_default_options() { return "halt_on_error=1"; }
+
 namespace kernel_world {
 
 using namespace ringlet;

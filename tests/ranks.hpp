@@ -59,12 +59,20 @@ using threads = ranks_of<X, ranks_as::threads>;
 template <class X>
 using processes = ranks_of<X, ranks_as::processes>;
 
+// Options with what such ranks set besides, if they do: `Ranks::set(settings of the transport)`.
+template <class Ranks>
+ringlet::connect_options<typename Ranks::transport> options_of(
+    ringlet::connect_options<typename Ranks::transport> options = {}) {
+  if constexpr (requires { Ranks::set(options.transport); }) Ranks::set(options.transport);
+  return options;
+}
+
 // Connects n ranks and runs f(communicator) on each. 0 when all were well.
 template <class Ranks, class F>
 int on(int n, F&& f, ringlet::connect_options<typename Ranks::transport> const& options = {}) {
   return launch(n,
-                [&](self who) {
-                  auto comm = ringlet::connect<typename Ranks::transport>(who, options);
+                [&, its = options_of<Ranks>(options)](self who) {
+                  auto comm = ringlet::connect<typename Ranks::transport>(who, its);
                   f(comm);
                 },
                 {.as = Ranks::as});

@@ -187,10 +187,12 @@ struct series {
   void sizes(char const* op) {
     if constexpr (!has_devices<X> || built_for_devices<What, T, Op>) {
       auto const [first, last] = roots<What>();
+      bool const in_chunks = !ringlet::whole_input(What) || !ringlet::whole_output(What);
+      std::size_t const least = unit * (in_chunks ? static_cast<std::size_t>(comm.size()) : 1);
       for (std::size_t bytes = o.least; bytes <= o.most; bytes = o.next(bytes))
         for (int root = first; root <= last; ++root) {
           to.doing(bytes, type, op);
-          measurement<What, T, Op, X> m(any, comm, where, o, a, b, bytes / unit * unit, root);
+          measurement<What, T, Op, X> m(any, comm, where, o, a, b, bytes / least * least, root);
           row its = m.run(type, op);
           its.count /= unit;
           to.add(std::move(its));
@@ -216,7 +218,7 @@ struct series {
       operators_asked_for<collective::reduce_scatter>();
     else if (o.collective == "reduce")
       operators_asked_for<collective::reduce>();
-    else
+    else if constexpr (has_devices<X>)  // else it is one of measure_moves
       sizes<collective::all_gather, ringlet::keep>("none");
   }
 };

@@ -22,7 +22,10 @@ struct two_on_each {
 };
 
 // Shared memory inside such hosts, a provider of libfabric between them.
+using mixed = ringlet::mixed<ringlet::shared_memory, ringlet::fabric, two_on_each>;
 template <name Provider>
-using mixed_over = ringlet::mixed<ringlet::shared_memory, over<Provider>, two_on_each>;
+struct mixed_over : processes<mixed> {
+  static void set(mixed::settings& s) { over<Provider>::set(s.far); }
+};
 
 }  // namespace tests

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "../ranks.hpp"
 #include "ringlet/transport/fabric.hpp"
 
 namespace tests {
@@ -18,31 +19,23 @@ struct name {
   constexpr name(char const (&from)[N]) { std::copy(from, from + N, text); }
 };
 
-// The fabric transport whose settings name a provider, over the loopback interface.
+// Ranks over a provider of libfabric, which settings name, and the loopback interface. The transport is the same for
+// all: what a program does over it is compiled once, however many providers it tries.
 template <name Provider>
-class over : public ringlet::fabric {
- public:
-  struct settings : ringlet::fabric::settings {
-    settings() {
-      provider = std::string("=") + Provider.text;
-      interface = "=lo";
-    }
-  };
-  using fabric::fabric;
+struct over : processes<ringlet::fabric> {
+  static void set(ringlet::fabric::settings& s) {
+    s.provider = std::string("=") + Provider.text;
+    s.interface = "=lo";
+  }
 };
 
 // The same over a provider of fake_provider.hpp, in a program that includes it. Its ranks are threads.
 template <name Provider>
-class over_fake : public ringlet::fabric {
- public:
-  struct settings : ringlet::fabric::settings {
-    settings() {
-      provider = std::string("=") + Provider.text;
-      interface = "=lo";
-      library = "";
-    }
-  };
-  using fabric::fabric;
+struct over_fake : threads<ringlet::fabric> {
+  static void set(ringlet::fabric::settings& s) {
+    over<Provider>::set(s);
+    s.library = "";
+  }
 };
 
 }  // namespace tests

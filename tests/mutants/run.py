@@ -111,15 +111,26 @@ def constexpr_budget():
     return [flag for flag in flags if run([*PROVER, flag, *nothing], BUILD_SECONDS)[0] == 0]
 
 
+def prelude():
+    """What bugs do not touch and nearly all tests include: doctest, and all of the standard library that headers do."""
+    texts = [path.read_text(encoding="utf-8") for path in HEADERS.rglob("*.hpp")]
+    names = {name for text in texts for name in re.findall(r"^#include <(\w+)>$", text, re.MULTILINE)}
+    return "".join(f"#include <{name}>\n" for name in ["doctest/doctest.h", *sorted(names)])
+
+
 class Workshop:
-    """A folder in which headers meet tests, and doctest's own code, compiled once for each set of flags."""
+    """A folder in which headers meet tests, and doctest's own code and the prelude, compiled once a set of flags."""
 
     def __init__(self, folder, tests, end):
         self.end = end
         self.folder, self.budget, self.mains, self.seconds = pathlib.Path(folder), constexpr_budget(), {}, {}
         for flags in {tuple(test.split()[1:]) for test in tests if not test.startswith("static/")}:
-            self.mains[flags] = self.folder / f"main{len(self.mains)}.o"
-            build("-c", TESTS / "main.cpp", *flags, "-o", self.mains[flags])
+            place = self.folder / f"flags{len(self.mains)}"
+            place.mkdir()
+            (place / "prelude.hpp").write_text(prelude(), encoding="utf-8")
+            build("-c", "-x", "c++-header", place / "prelude.hpp", *flags, "-o", place / "prelude.hpp.gch")
+            build("-c", TESTS / "main.cpp", *flags, "-o", place / "main.o")
+            self.mains[flags] = place
 
     def outcome(self, test, header=None, text=None):
         """How the test failed, or None where it passed, with `text` in place of one header if one is named."""
@@ -138,7 +149,8 @@ class Workshop:
                 if status is not None and not re.search("error: .*(static.assert|constant expression)", output):
                     raise Unusable(f"does not compile:\n{output}")
                 return "the compiler"
-            build(*arguments, self.mains[tuple(flags)], "-o", include / "test")
+            given = self.mains[tuple(flags)]
+            build("-include", given / "prelude.hpp", *arguments, given / "main.o", "-o", include / "test")
             begin = time.monotonic()
             status, output = run([include / "test", "--abort-after=1"], self.seconds.get(test, RUN_SECONDS))
             if not header:

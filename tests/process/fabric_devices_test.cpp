@@ -19,8 +19,7 @@ namespace {
 [[maybe_unused]] auto const& loaded = ringlet::fabric_library::open("libfabric.so.1");
 }  // namespace
 
-TEST_CASE_TEMPLATE("sums of memory of devices over libfabric", Ranks, processes<over<"net">>,
-                   processes<over<"tcp;ofi_rxm">>) {
+TEST_CASE_TEMPLATE("sums of memory of devices over libfabric", Ranks, over<"net">, over<"tcp;ofi_rxm">) {
   CHECK(on<Ranks>(3, [](auto& comm) {
           using R = emulated;
           ringlet::host_staging<R> staging(std::size_t{64} << 10, 4);

@@ -36,7 +36,8 @@ int on_hosts(int hosts, int places, F&& f) {
     return all;
   };
   return launch(hosts * places, [&](self who) {
-    auto all = ringlet::connect_hierarchical<ringlet::shared_memory, over<"net">>(who, {}, {}, names);
+    auto all = ringlet::connect_hierarchical<ringlet::shared_memory, ringlet::fabric>(who, {},
+                                                                                      options_of<over<"net">>(), names);
     f(all);
   });
 }

@@ -16,24 +16,21 @@
 #include "victims.hpp"
 
 using namespace tests;
+using ringlet::fabric;
 
 namespace {
 
 // Here, before there are ranks: each of them would spend a third of a second on it.
 [[maybe_unused]] auto const& loaded = ringlet::fabric_library::open("libfabric.so.1");
 
-#define OVER_PROVIDERS(name) TEST_CASE_TEMPLATE(name, X, over<"net">, over<"tcp;ofi_rxm">)
-
-template <class X>
-ringlet::connect_options<X> with_small_slots(bool small) {
-  return small ? with_slots<X>(3, 1024, 2) : ringlet::connect_options<X>{};
-}
+#define OVER_PROVIDERS(name) TEST_CASE_TEMPLATE(name, Ranks, over<"net">, over<"tcp;ofi_rxm">)
 
 }  // namespace
 
 OVER_PROVIDERS("a rank killed while messages go round is named by every survivor") {
   for (int i = 0; i < 4; ++i) {
-    victims<X> ranks(4, {}, [&](auto& comm) { messages_for_ever(comm, i % 2 == 0 ? 10 : 200'000, *ranks.told); });
+    victims<fabric> ranks(4, options_of<Ranks>(),
+                          [&](auto& comm) { messages_for_ever(comm, i % 2 == 0 ? 10 : 200'000, *ranks.told); });
     ranks.all_connected();
     while (ranks.told->rounds < 3) std::this_thread::sleep_for(100us);
     kill_and_hear(ranks, i, 5s);
@@ -55,8 +52,9 @@ OVER_PROVIDERS("C48: a rank killed at any moment is named by every survivor with
     CAPTURE(victim);
     CAPTURE(count);
     CAPTURE(in_window);
-    victims<X> ranks(size, with_small_slots<X>(small),
-                     [&](auto& comm) { all_reduce_for_ever(comm, count, in_window, *ranks.told); });
+    victims<fabric> ranks(
+        size, options_of<Ranks>(small ? with_slots<fabric>(3, 1024, 2) : ringlet::connect_options<fabric>{}),
+        [&](auto& comm) { all_reduce_for_ever(comm, count, in_window, *ranks.told); });
     ranks.all_connected();
     std::this_thread::sleep_for(std::chrono::microseconds(after));
     worst = std::max(worst, kill_and_hear(ranks, victim, 5s));
@@ -67,10 +65,10 @@ OVER_PROVIDERS("C48: a rank killed at any moment is named by every survivor with
 }
 
 OVER_PROVIDERS("a rank that is stopped lets the others wait until their deadline, no longer") {
-  ringlet::connect_options<X> options;
+  auto options = options_of<Ranks>();
   options.timeout = 300ms;
   for (std::size_t count : {10, 1'000'000}) {
-    victims<X> ranks(3, options, [&](auto& comm) { all_reduce_for_ever(comm, count, false, *ranks.told); });
+    victims<fabric> ranks(3, options, [&](auto& comm) { all_reduce_for_ever(comm, count, false, *ranks.told); });
     ranks.all_connected();
     while (ranks.told->rounds < 3) std::this_thread::sleep_for(100us);
     ::kill(ranks.pids[1], SIGSTOP);
@@ -90,7 +88,7 @@ OVER_PROVIDERS("a rank that is stopped lets the others wait until their deadline
 }
 
 OVER_PROVIDERS("a rank that exits without a word is lost, and noticed by polling as well as by waiting") {
-  victims<X> ranks(3, {}, [&](auto& comm) {
+  victims<fabric> ranks(3, options_of<Ranks>(), [&](auto& comm) {
     std::vector<int> x(1'000);
     for (int i = 0; i < 10; ++i) ringlet::all_reduce(comm, x);
     if (comm.rank() == 2) ::_exit(0);
@@ -105,7 +103,7 @@ OVER_PROVIDERS("a rank that exits without a word is lost, and noticed by polling
   }
 }
 
-TEST_CASE_TEMPLATE("nothing is left behind when all ranks are killed", X, over<"net">, over<"tcp;ofi_rxm">) {
+TEST_CASE_TEMPLATE("nothing is left behind when all ranks are killed", Ranks, over<"net">, over<"tcp;ofi_rxm">) {
   auto const names = [] {
     std::set<std::string> all;
     DIR* const d = ::opendir("/dev/shm");
@@ -114,7 +112,8 @@ TEST_CASE_TEMPLATE("nothing is left behind when all ranks are killed", X, over<"
     return all;
   };
   auto const before = names();
-  victims<X> ranks(3, {}, [&](auto& comm) { all_reduce_for_ever(comm, 100'000, true, *ranks.told); });
+  victims<fabric> ranks(3, options_of<Ranks>(),
+                        [&](auto& comm) { all_reduce_for_ever(comm, 100'000, true, *ranks.told); });
   ranks.all_connected();
   std::this_thread::sleep_for(5ms);
   for (pid_t pid : ranks.pids) ::kill(pid, SIGKILL);

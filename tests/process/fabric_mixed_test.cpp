@@ -20,11 +20,11 @@ namespace {
 // Here, before there are ranks: each of them would spend a third of a second on it.
 [[maybe_unused]] auto const& loaded = ringlet::fabric_library::open("libfabric.so.1");
 
-#define OVER_PROVIDERS(name) TEST_CASE_TEMPLATE(name, X, mixed_over<"net">, mixed_over<"tcp;ofi_rxm">)
+#define OVER_PROVIDERS(name) TEST_CASE_TEMPLATE(name, Ranks, mixed_over<"net">, mixed_over<"tcp;ofi_rxm">)
 
 }  // namespace
 
-static_assert(ringlet::pairwise<mixed_over<"net">>);
+static_assert(ringlet::pairwise<mixed>);
 
 OVER_PROVIDERS("whoever is killed is named by every survivor within a second, its neighbours near and far") {
   std::int64_t worst = 0;
@@ -32,7 +32,8 @@ OVER_PROVIDERS("whoever is killed is named by every survivor within a second, it
     for (std::size_t count : {10, 300'000}) {
       CAPTURE(victim);
       CAPTURE(count);
-      victims<X> ranks(5, {}, [&](auto& comm) { all_reduce_for_ever(comm, count, false, *ranks.told); });
+      victims<mixed> ranks(5, options_of<Ranks>(),
+                           [&](auto& comm) { all_reduce_for_ever(comm, count, false, *ranks.told); });
       ranks.all_connected();
       while (ranks.told->rounds < 3) std::this_thread::sleep_for(100us);
       worst = std::max(worst, kill_and_hear(ranks, victim, 5s));
@@ -43,7 +44,7 @@ OVER_PROVIDERS("whoever is killed is named by every survivor within a second, it
 
 OVER_PROVIDERS("a rank killed while messages go round is named by every survivor") {
   for (int victim = 0; victim < 4; ++victim) {
-    victims<X> ranks(4, {}, [&](auto& comm) { messages_for_ever(comm, 200'000, *ranks.told); });
+    victims<mixed> ranks(4, options_of<Ranks>(), [&](auto& comm) { messages_for_ever(comm, 200'000, *ranks.told); });
     ranks.all_connected();
     while (ranks.told->rounds < 3) std::this_thread::sleep_for(100us);
     kill_and_hear(ranks, victim, 5s);
@@ -51,10 +52,10 @@ OVER_PROVIDERS("a rank killed while messages go round is named by every survivor
 }
 
 OVER_PROVIDERS("a rank that is stopped lets the others wait until their deadline, no longer") {
-  ringlet::connect_options<X> options;
+  auto options = options_of<Ranks>();
   options.timeout = 300ms;
   for (int victim : {1, 2}) {
-    victims<X> ranks(4, options, [&](auto& comm) { all_reduce_for_ever(comm, 100'000, false, *ranks.told); });
+    victims<mixed> ranks(4, options, [&](auto& comm) { all_reduce_for_ever(comm, 100'000, false, *ranks.told); });
     ranks.all_connected();
     while (ranks.told->rounds < 3) std::this_thread::sleep_for(100us);
     ::kill(ranks.pids[static_cast<std::size_t>(victim)], SIGSTOP);
@@ -76,7 +77,7 @@ OVER_PROVIDERS("a rank that is stopped lets the others wait until their deadline
 OVER_PROVIDERS("who calls something else is found on links of both kinds, and all hear of it") {
   for (int odd = 0; odd < 4; ++odd)
     CHECK(launch(4, [&](self who) {
-            auto comm = ringlet::connect<X>(who);
+            auto comm = ringlet::connect<mixed>(who, options_of<Ranks>());
             std::vector<float> x(50'000);
             auto const e = error_of([&] {
               ringlet::all_reduce(comm, x);  // slots have held calls before
@@ -89,7 +90,7 @@ OVER_PROVIDERS("who calls something else is found on links of both kinds, and al
 OVER_PROVIDERS("a call to abort ends waits on links of both kinds") {
   for (int who_aborts = 0; who_aborts < 4; ++who_aborts)
     CHECK(launch(4, [&](self who) {
-            auto comm = ringlet::connect<X>(who);
+            auto comm = ringlet::connect<mixed>(who, options_of<Ranks>());
             expect(error_of([&] {
                      ringlet::barrier(comm);
                      if (who.rank == who_aborts) comm.abort("enough");

@@ -31,7 +31,8 @@ namespace {
 // Here, before there are ranks: each of them would spend a third of a second on it.
 [[maybe_unused]] auto const& loaded = ringlet::fabric_library::open("libfabric.so.1");
 
-using net = processes<over<"net">>;
+using ringlet::fabric;
+using net = over<"net">;
 constexpr std::size_t count = 1'000'000;
 }  // namespace
 
@@ -51,7 +52,7 @@ TEST_CASE("with memory that all have allocated, no final value is copied") {
 }
 
 TEST_CASE_TEMPLATE("a message that nobody has asked for yet is in no collective's way", Ranks, net,
-                   processes<over<"tcp;ofi_rxm">>) {
+                   over<"tcp;ofi_rxm">) {
   ringlet::connect_options<typename Ranks::transport> options;
   options.timeout = 5s;
   CHECK(on<Ranks>(
@@ -109,7 +110,7 @@ TEST_CASE("abort from another thread ends a wait on all ranks") {
 
 TEST_CASE("a fork of a rank is no rank") {
   CHECK(launch(2, [](self who) {
-          std::optional comm(ringlet::connect<over<"net">>(who));
+          std::optional comm(ringlet::connect<fabric>(who, options_of<net>()));
           pid_t const child = ::fork();
           if (child == 0) {
             comm.reset();
@@ -134,7 +135,7 @@ TEST_CASE("C77: many connections leave no more descriptors than few did") {
           int before = 0;
           for (int i = 0; i < 20; ++i) {
             ringlet::prefixed store(who.store, std::to_string(i) + "/");
-            auto comm = ringlet::connect<over<"net">>(ringlet::bootstrap{who.rank, who.size, store});
+            auto comm = ringlet::connect<fabric>(ringlet::bootstrap{who.rank, who.size, store}, options_of<net>());
             auto const memory = comm.allocate<int>(1000);
             ringlet::all_reduce(comm, memory);
             auto const half = comm.split(who.rank);
@@ -153,7 +154,7 @@ TEST_CASE("libfabric's own shared memory works too, and leaves nothing behind wh
     return all;
   };
   auto const before = names();
-  CHECK(on<processes<over<"shm">>>(3, [](auto& comm) {
+  CHECK(on<over<"shm">>(3, [](auto& comm) {
           auto const memory = comm.template allocate<float>(count);
           for (int i = 0; i < 3; ++i) {
             std::fill(memory.begin(), memory.end(), 1.0F);
@@ -170,7 +171,7 @@ TEST_CASE("a rank that ends while ranks connect keeps nobody waiting") {
     CAPTURE(after);
     auto const begin = std::chrono::steady_clock::now();
     CHECK(launch(3, [&](self who) {
-            ringlet::connect_options<over<"net">> options;
+            auto options = options_of<net>();
             options.connect_timeout = 500ms;
             if (who.rank == 1) {
               std::thread([&] {
@@ -179,7 +180,7 @@ TEST_CASE("a rank that ends while ranks connect keeps nobody waiting") {
               }).detach();
             }
             auto const e = error_of([&] {
-              auto comm = ringlet::connect<over<"net">>(who, options);
+              auto comm = ringlet::connect<fabric>(who, options);
               std::vector<int> x(1000);
               for (;;) ringlet::all_reduce(comm, x);
             });

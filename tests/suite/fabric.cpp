@@ -7,4 +7,4 @@ namespace {
 [[maybe_unused]] auto const& loaded = ringlet::fabric_library::open("libfabric.so.1");
 }  // namespace
 
-RINGLET_SUITE(tests::processes<tests::over<"net">>, tests::processes<tests::over<"tcp;ofi_rxm">>);
+RINGLET_SUITE(tests::over<"net">, tests::over<"tcp;ofi_rxm">);

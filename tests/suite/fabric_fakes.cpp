@@ -5,14 +5,12 @@
 
 namespace {
 using tests::over_fake;
-using tests::threads;
 }  // namespace
 
 // What hardware does, each by itself: see the fake.
-TEST_CASE_TEMPLATE_INVOKE(suite_large, threads<over_fake<"plain">>, threads<over_fake<"no_writes">>,
-                          threads<over_fake<"null_inject">>, threads<over_fake<"refused_inject">>,
-                          threads<over_fake<"reordered">>, threads<over_fake<"registers">>,
-                          threads<over_fake<"no_gather">>, threads<over_fake<"endpoint_memory">>,
-                          threads<over_fake<"rx_cq_data">>, threads<over_fake<"storms">>);
+TEST_CASE_TEMPLATE_INVOKE(suite_large, over_fake<"plain">, over_fake<"no_writes">, over_fake<"null_inject">,
+                          over_fake<"refused_inject">, over_fake<"reordered">, over_fake<"registers">,
+                          over_fake<"no_gather">, over_fake<"endpoint_memory">, over_fake<"rx_cq_data">,
+                          over_fake<"storms">);
 // All at once.
-RINGLET_SUITE(threads<over_fake<"everything">>, threads<over_fake<"all_but_writes">>);
+RINGLET_SUITE(over_fake<"everything">, over_fake<"all_but_writes">);

@@ -7,4 +7,4 @@ namespace {
 [[maybe_unused]] auto const& loaded = ringlet::fabric_library::open("libfabric.so.1");
 }  // namespace
 
-RINGLET_SUITE(tests::processes<tests::mixed_over<"net">>);
+RINGLET_SUITE(tests::mixed_over<"net">);

@@ -41,9 +41,8 @@ std::uint64_t messages(Comm& comm, F&& f) {
   f();
   return comm.counters().messages - before;
 }
-template <class X>
-ringlet::connect_options<X> by_chords(std::size_t bytes) {
-  ringlet::connect_options<X> options;
+ringlet::connect_options<ringlet::fabric> by_chords(std::size_t bytes) {
+  ringlet::connect_options<ringlet::fabric> options;
   options.transport.chord_bytes = bytes;
   options.timeout = 5s;
   return options;
@@ -52,12 +51,12 @@ float sample(int rank, std::size_t i) { return 1.0F / static_cast<float>(3 * ran
 
 // Each rank runs f(comm, rank) until an error ends it, and the errors' words are gathered: a set, for all ranks get the
 // same ones. f may end without one: then the rank goes on to barriers.
-template <class X, class F>
+template <class F>
 std::set<std::string> mismatches(int n, F f) {
   std::mutex alone;
   std::set<std::string> all;
   int failed = 0;
-  CHECK(on<threads<X>>(
+  CHECK(on<plain>(
             n,
             [&](auto& comm) {
               auto const e = error_of([&] {
@@ -68,20 +67,20 @@ std::set<std::string> mismatches(int n, F f) {
               failed += e->why() == errc::mismatch;
               all.insert(e->words());
             },
-            by_chords<X>(4096)) == 0);
+            by_chords(4096)) == 0);
   CHECK(failed == n);
   return all;
 }
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("log2(n) messages a rank, for any n, and the bits that a ring gives", X, plain,
+TEST_CASE_TEMPLATE("log2(n) messages a rank, for any n, and the bits that a ring gives", Ranks, plain,
                    over_fake<"everything">, over_fake<"all_but_writes">) {
   for (int n = 2; n <= 9; ++n) {
     std::vector<std::vector<float>> results[2];
     for (auto& r : results) r.resize(static_cast<std::size_t>(n));
     for (bool chords : {false, true})
-      CHECK(on<threads<X>>(
+      CHECK(on<Ranks>(
                 n,
                 [&](auto& comm) {
                   int const rank = comm.rank();
@@ -108,14 +107,14 @@ TEST_CASE_TEMPLATE("log2(n) messages a rank, for any n, and the bits that a ring
                     result.insert(result.end(), own.begin(), own.end());
                   }
                 },
-                by_chords<X>(chords ? 4096 : 0)) == 0);
+                by_chords(chords ? 4096 : 0)) == 0);
     for (auto const& way : results)
       for (auto const& its : way) CHECK(its == results[0][0]);
   }
 }
 
 TEST_CASE("up to the size in the settings, which is the same on all ranks") {
-  CHECK(on<threads<plain>>(
+  CHECK(on<plain>(
             5,
             [](auto& comm) {
               std::vector<char> fits(100), too_long(101);
@@ -127,22 +126,23 @@ TEST_CASE("up to the size in the settings, which is the same on all ranks") {
                   messages(comm, [&] { ringlet::all_reduce(comm, x, ringlet::scaled_sum{comm.rank() + 1.0F}); }) == 8,
                   "scaled_sum");
             },
-            by_chords<plain>(100)) == 0);
+            by_chords(100)) == 0);
   // No message is larger than a slot.
-  auto small = by_chords<plain>(4096);
+  auto small = by_chords(4096);
   small.transport.slot_bytes = 128;
-  CHECK(on<threads<plain>>(
+  CHECK(on<plain>(
             5, [](auto& comm) { expect(comm.transport().chord_bytes() == 64, "twice that in a slot"); }, small) == 0);
   CHECK(launch(2,
                [](self who) {
-                 auto const options = by_chords<plain>(who.rank == 0 ? 100 : 104);
-                 expect(error_of([&] { ringlet::connect<plain>(who, options); }), errc::mismatch, "chord_bytes=104");
+                 auto const options = options_of<plain>(by_chords(who.rank == 0 ? 100 : 104));
+                 expect(error_of([&] { ringlet::connect<ringlet::fabric>(who, options); }), errc::mismatch,
+                        "chord_bytes=104");
                },
                {.as = ranks_as::threads}) == 0);
 }
 
 TEST_CASE("a provider without tagged messages has no chords, and all goes round the ring") {
-  CHECK(on<threads<over_fake<"untagged">>>(3, [](auto& comm) {
+  CHECK(on<over_fake<"untagged">>(3, [](auto& comm) {
           std::vector<int> x(3, comm.rank());
           expect(messages(comm, [&] { ringlet::all_reduce(comm, x); }) == 4, "2(n-1)");
           expect(x == std::vector<int>(3, 3), "the sum");
@@ -152,7 +152,7 @@ TEST_CASE("a provider without tagged messages has no chords, and all goes round 
 TEST_CASE("nobody leaves a barrier before all have come") {
   for (int n : {2, 3, 6}) {
     std::atomic<int> come = 0;
-    CHECK(on<threads<over_fake<"storms">>>(n, [&](auto& comm) {
+    CHECK(on<over_fake<"storms">>(n, [&](auto& comm) {
             for (int round = 1; round <= 20; ++round) {
               if ((round + comm.rank()) % n == 0) std::this_thread::sleep_for(1ms);
               ++come;
@@ -164,7 +164,7 @@ TEST_CASE("nobody leaves a barrier before all have come") {
 }
 
 TEST_CASE("operations overlap with each other and with messages, and keep their order") {
-  CHECK(on<threads<over_fake<"all_but_writes">>>(
+  CHECK(on<over_fake<"all_but_writes">>(
             4,
             [](auto& comm) {
               std::vector<int> small(2, 1), large(100'000, 2), more(3, 3), to(5, comm.rank()), from(5);
@@ -179,12 +179,12 @@ TEST_CASE("operations overlap with each other and with messages, and keep their 
               expect(large == std::vector<int>(large.size(), 8), "the large one");
               expect(from == std::vector<int>(5, prev), "the message");
             },
-            by_chords<over_fake<"all_but_writes">>(4096)) == 0);
+            by_chords(4096)) == 0);
 }
 
 TEST_CASE("who is through may leave, and the others still get all") {
   for (int n : {2, 5})
-    CHECK(on<threads<over_fake<"reordered">>>(
+    CHECK(on<over_fake<"reordered">>(
               n,
               [](auto& comm) {
                 std::vector<int> x(2, 1);
@@ -193,7 +193,7 @@ TEST_CASE("who is through may leave, and the others still get all") {
                 last.wait();
                 expect(x == std::vector<int>(2, comm.size()), "the sum");
               },
-              by_chords<over_fake<"reordered">>(4096)) == 0);
+              by_chords(4096)) == 0);
 }
 
 TEST_CASE("ranks that call different things get an error that names both, whatever way each call goes") {
@@ -210,7 +210,7 @@ TEST_CASE("ranks that call different things get an error that names both, whatev
       CAPTURE(n);
       CAPTURE(odd);
       auto const when = [n, odd](auto others, auto its) {
-        return mismatches<plain>(n, [=](auto& comm, int rank) { rank == odd ? its(comm) : others(comm); });
+        return mismatches(n, [=](auto& comm, int rank) { rank == odd ? its(comm) : others(comm); });
       };
       auto const reduces = [](std::size_t count) {
         return [count](auto& comm) {
@@ -254,7 +254,7 @@ TEST_CASE("ranks that call different things get an error that names both, whatev
 
 TEST_CASE("who only sends, round the ring, is named by the next rank") {
   std::atomic<bool> noticed = false;
-  CHECK(on<threads<plain>>(
+  CHECK(on<plain>(
             3,
             [&](auto& comm) {
               std::vector<float> x(4);
@@ -264,14 +264,14 @@ TEST_CASE("who only sends, round the ring, is named by the next rank") {
               noticed = true;
               expect(e, errc::mismatch, "rank 0 called broadcast of 4 float32, from rank 0 (call 1)");
             },
-            by_chords<plain>(4096)) == 0);
+            by_chords(4096)) == 0);
 }
 
 TEST_CASE("a rank that does not come lets the others wait until their deadline, and no longer") {
-  auto options = by_chords<plain>(4096);
+  auto options = by_chords(4096);
   options.timeout = 200ms;
   std::atomic<int> ended = 0;
-  CHECK(on<threads<plain>>(
+  CHECK(on<plain>(
             3,
             [&](auto& comm) {
               std::vector<int> x(1);

@@ -10,9 +10,6 @@
 
 #include "../kernel_world.hpp"
 
-// One data race is enough: it would go on to report thousands.
-extern "C" char const* __tsan_default_options() { return "halt_on_error=1"; }
-
 namespace {
 
 using namespace ringlet;

@@ -21,14 +21,14 @@ using counts = std::vector<std::size_t>;
 
 namespace {
 
-counts const sizes{700, 2, 0, 5'001, 1, 40'000};  // also fewer than there are ranks
+counts const layers{700, 2, 0, 5'001, 1, 40'000};  // also fewer than there are ranks
 
 float weight(std::size_t i, std::size_t e) { return static_cast<float>(1'000 * i + e % 997); }
 float slope(int rank, int pass, std::size_t i, std::size_t e) {
   return static_cast<float>((static_cast<std::size_t>(rank + 1) << pass) + 3 * i + e % 7);
 }
 std::vector<float> layer(std::size_t i) {
-  std::vector<float> w(sizes[i]);
+  std::vector<float> w(layers[i]);
   for (std::size_t e = 0; e < w.size(); ++e) w[e] = weight(i, e);
   return w;
 }
@@ -40,25 +40,25 @@ bool is_layer(std::span<float const> w, std::size_t i) {
 // Forward and backward through all layers, twice: gradients add up.
 template <class Comm>
 void train(Comm& comm) {
-  auto model = make_sharded<float>(comm, sizes);
+  auto model = make_sharded<float>(comm, layers);
   int const n = comm.size();
-  for (std::size_t i = 0; i < sizes.size(); ++i) model.assign(i, layer(i));
+  for (std::size_t i = 0; i < layers.size(); ++i) model.assign(i, layer(i));
   for (int pass = 0; pass < 2; ++pass) {
     model.gather(0);
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (i + 1 < sizes.size()) model.gather(i + 1);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (i + 1 < layers.size()) model.gather(i + 1);
       expect(is_layer(model.weights(i), i), "the weights of layer " + std::to_string(i));
-      if (i + 1 < sizes.size()) expect(is_layer(model.weights(i + 1), i + 1), "the next ones");
+      if (i + 1 < layers.size()) expect(is_layer(model.weights(i + 1), i + 1), "the next ones");
       expect(is_layer(model.weights(i), i), "both stay");
     }
-    for (std::size_t i = sizes.size(); i-- > 0; model.scatter(i)) {
+    for (std::size_t i = layers.size(); i-- > 0; model.scatter(i)) {
       auto const g = model.gradient(i);
       for (std::size_t e = 0; e < g.size(); ++e) g[e] += slope(comm.rank(), pass, i, e);
     }
   }
   model.wait();
   std::size_t at = 0;
-  for (std::size_t i = 0; i < sizes.size(); ++i)
+  for (std::size_t i = 0; i < layers.size(); ++i)
     for (std::size_t e = model.chunks(i).offset(static_cast<std::size_t>(comm.rank())), end = e + model.chunk(i).size();
          e < end; ++e) {
       float expected = 0;
@@ -105,8 +105,8 @@ OVER_BOTH("forward and back, a rank sends 3 (n-1)/n of the model") {
 
 TEST_CASE("what is gathered gets on while a layer computes and polls") {
   CHECK(on<threads<ringlet::in_process>>(2, [](auto& comm) {
-          auto model = make_sharded<float>(comm, sizes);
-          for (std::size_t i = 0; i < sizes.size(); ++i) model.assign(i, layer(i));
+          auto model = make_sharded<float>(comm, layers);
+          for (std::size_t i = 0; i < layers.size(); ++i) model.assign(i, layer(i));
           model.gather(0);
           auto const now = model.weights(0);
           model.gather(5);
@@ -173,7 +173,7 @@ TEST_CASE("wrong uses are refused in words, and the model is of use afterwards")
 TEST_CASE("a rank that fails while weights are gathered is an error at the others") {
   std::atomic<bool> started = false;
   CHECK(on<threads<ringlet::in_process>>(2, [&](auto& comm) {
-          auto model = make_sharded<float>(comm, sizes);
+          auto model = make_sharded<float>(comm, layers);
           if (comm.rank() == 0) {
             started.wait(false);
             return comm.abort("it had enough");

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../ranks.hpp"
 #include "ringlet/all_gather.hpp"
 #include "ringlet/all_reduce.hpp"
 #include "ringlet/barrier.hpp"
@@ -19,6 +20,7 @@
 #include "ringlet/split.hpp"
 
 using namespace ringlet;
+using tests::contains;
 
 static_assert(transport<simulated_ring> && pairwise<simulated_ring>);
 
@@ -34,7 +36,6 @@ simulated::settings ring(int ranks, std::size_t lanes = 1) {
           .wires = {{.alpha = us, .beta = ns}},
           .members = {{.gamma = 0.25 * ns}}};
 }
-bool contains(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
 
 // The error that f ends with.
 template <class F>

@@ -23,7 +23,7 @@ using namespace tests;
 static_assert(ringlet::pairwise<ringlet::fabric> && ringlet::link<ringlet::fabric_pair_link, float>);
 
 TEST_CASE("a provider without tagged messages: send and recv say so, and all else goes on") {
-  CHECK(on<threads<over_fake<"untagged">>>(2, [](auto& comm) {
+  CHECK(on<over_fake<"untagged">>(2, [](auto& comm) {
           std::vector<int> x(1);
           expect(error_of([&] { ringlet::send(comm, x, 1 - comm.rank()); }), errc::unsupported,
                  "provider untagged has no tagged messages");
@@ -31,8 +31,8 @@ TEST_CASE("a provider without tagged messages: send and recv say so, and all els
         }) == 0);
 }
 
-TEST_CASE_TEMPLATE("who leaves at once stays until its message has been taken", Ranks, threads<over_fake<"reordered">>,
-                   threads<over_fake<"everything">>) {
+TEST_CASE_TEMPLATE("who leaves at once stays until its message has been taken", Ranks, over_fake<"reordered">,
+                   over_fake<"everything">) {
   ringlet::connect_options<typename Ranks::transport> soon;
   soon.timeout = 5s;
   for (std::size_t count : {1, 30'000}) {
@@ -54,7 +54,7 @@ TEST_CASE_TEMPLATE("who leaves at once stays until its message has been taken", 
 }
 
 TEST_CASE("a peer that has left is named, once what it sent has been taken") {
-  CHECK(on<threads<over_fake<"plain">>>(2, [](auto& comm) {
+  CHECK(on<over_fake<"plain">>(2, [](auto& comm) {
           std::vector<int> x(1'000, 7), y(1'000);
           if (comm.rank() == 0) return ringlet::send(comm, x, 1);
           ringlet::recv(comm, y, 0);
@@ -65,7 +65,7 @@ TEST_CASE("a peer that has left is named, once what it sent has been taken") {
 }
 
 TEST_CASE("what leaves straight from the caller's memory is not counted as copied") {
-  CHECK(on<threads<over_fake<"plain">>>(2, [](auto& comm) {
+  CHECK(on<over_fake<"plain">>(2, [](auto& comm) {
           std::vector<float> x(100'000);
           ringlet::all_gather(comm, x);
           auto const c = comm.counters();
@@ -74,7 +74,7 @@ TEST_CASE("what leaves straight from the caller's memory is not counted as copie
 }
 
 TEST_CASE("different counts: an error that names both, on both sides") {
-  CHECK(on<threads<over_fake<"all_but_writes">>>(3, [](auto& comm) {
+  CHECK(on<over_fake<"all_but_writes">>(3, [](auto& comm) {
           std::vector<float> x(300'000), y(5);
           auto const e = error_of([&] {
             if (comm.rank() == 1) ringlet::send(comm, x, 2);
@@ -88,7 +88,7 @@ TEST_CASE("different counts: an error that names both, on both sides") {
 
 TEST_CASE("an acknowledgement that fails names who was to get it") {
   std::atomic<bool> taken = false;
-  CHECK(on<threads<over_fake<"all_but_writes">>>(2, [&](auto& comm) {
+  CHECK(on<over_fake<"all_but_writes">>(2, [&](auto& comm) {
           std::vector<int> x(1);
           auto& wires = comm.transport();
           if (comm.rank() == 0) {

@@ -35,10 +35,10 @@ std::vector<std::string> refusals(int size, Set set) {
   std::vector<std::string> words(static_cast<std::size_t>(size));
   CHECK(launch(size,
                [&](self who) {
-                 ringlet::connect_options<over_fake<"plain">> options;
+                 auto options = options_of<over_fake<"plain">>();
                  set(options.transport, who.rank);
                  options.connect_timeout = 10s;
-                 if (auto const e = error_of([&] { ringlet::connect<over_fake<"plain">>(who, options); }))
+                 if (auto const e = error_of([&] { ringlet::connect<fabric>(who, options); }))
                    words[static_cast<std::size_t>(who.rank)] = e->what();
                },
                {.as = ranks_as::threads}) == 0);
@@ -74,9 +74,9 @@ TEST_CASE("ranks without a common provider are refused on all, with what each ha
 TEST_CASE("of several the best that all have is taken") {
   CHECK(launch(2,
                [](self who) {
-                 ringlet::connect_options<over_fake<"plain">> options;
+                 auto options = options_of<over_fake<"plain">>();
                  options.transport.provider = who.rank == 0 ? "=plain,storms,reordered" : "=reordered,storms";
-                 auto comm = ringlet::connect<over_fake<"plain">>(who, options);
+                 auto comm = ringlet::connect<fabric>(who, options);
                  expect(comm.transport().provider() == "storms" || comm.transport().provider() == "reordered",
                         comm.transport().provider());
                },
@@ -111,21 +111,21 @@ TEST_CASE("what a provider cannot do is found out when connecting") {
     CHECK_MESSAGE(contains(words, "takes messages of 1048576 bytes at most"), words);
 }
 
-TEST_CASE_TEMPLATE("remote writes where they work, messages where they do not", X, over_fake<"plain">,
+TEST_CASE_TEMPLATE("remote writes where they work, messages where they do not", Ranks, over_fake<"plain">,
                    over_fake<"rx_cq_data">, over_fake<"no_writes">, over_fake<"endpoint_memory">) {
-  CHECK(on<threads<X>>(2, [](auto& comm) {
+  CHECK(on<Ranks>(2, [](auto& comm) {
           auto const& provider = comm.transport().provider();
           expect(comm.transport().level() == (provider == "plain" || provider == "rx_cq_data" ? 2 : 1), provider);
         }) == 0);
 }
 
 // What this rank owes the previous one may end only when that one looks, and that one may be elsewhere.
-TEST_CASE_TEMPLATE("communicators that share their ranks may take turns", X, over_fake<"plain">,
+TEST_CASE_TEMPLATE("communicators that share their ranks may take turns", Ranks, over_fake<"plain">,
                    over_fake<"null_inject">, over_fake<"everything">) {
-  ringlet::connect_options<X> options;
+  ringlet::connect_options<fabric> options;
   options.transport.chord_bytes = 0;
   options.timeout = 3s;
-  CHECK(on<threads<X>>(
+  CHECK(on<Ranks>(
             4,
             [](auto& comm) {
               auto part = comm.split(0, -comm.rank());
@@ -140,7 +140,7 @@ TEST_CASE_TEMPLATE("communicators that share their ranks may take turns", X, ove
 }
 
 TEST_CASE("ordinary memory is as good while it is registered, and only then") {
-  CHECK(on<threads<over_fake<"registers">>>(2, [](auto& comm) {
+  CHECK(on<over_fake<"registers">>(2, [](auto& comm) {
           std::vector<float> memory(count, 1.0F);
           auto const run = [&](bool copied) {
             auto const before = comm.transport().statistics();
@@ -163,7 +163,7 @@ TEST_CASE("ordinary memory is as good while it is registered, and only then") {
 }
 
 TEST_CASE("an allocation that the provider does not take is refused on all ranks, and costs nothing") {
-  CHECK(on<threads<over_fake<"plain">>>(2, [](auto& comm) {
+  CHECK(on<over_fake<"plain">>(2, [](auto& comm) {
           expect(error_of([&] { comm.template allocate<char>(fake::most_memory + 1); }), errc::out_of_memory,
                  "ulimit -l");
           auto const memory = comm.template allocate<char>(1000);
@@ -175,7 +175,7 @@ TEST_CASE("a provider's failure ends the operation on all ranks, in its words") 
   std::string words[2];
   CHECK(launch(2,
                [&](self who) {
-                 auto comm = ringlet::connect<over_fake<"fails">>(who);
+                 auto comm = ringlet::connect<fabric>(who, options_of<over_fake<"fails">>());
                  std::vector<int> x(100);
                  auto const e = error_of([&] {
                    for (;;) ringlet::all_reduce(comm, x);
