@@ -108,13 +108,15 @@ class communicator {
   /// @return a contiguous range of zeroed bytes as elements, which gives the memory back when it goes, before the
   ///   communicator
   /// @throws error(errc::out_of_memory) with the bytes needed and available
+  /// @throws error(errc::mismatch) when ranks give different counts or elements
   template <element T>
   allocation<T, X> allocate(std::size_t count);
 
   /// Makes smaller communicators; a collective.
   /// @param color ranks of one color make one communicator; a negative color makes none
   /// @param key decides the order of ranks in it; equal keys keep their order
-  /// @return the one of this rank's color
+  /// @return the one of this rank's color, or none where that is negative. Its ranks are numbered anew, also in errors
+  /// @throws error as `connect`
   std::optional<communicator<X>> split(int color, int key = 0);
 
   /// Ends everything that runs or waits here or at other ranks, with `errc::aborted`. Any thread.

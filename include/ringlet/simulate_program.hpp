@@ -23,6 +23,7 @@ namespace ringlet {
 /// `simulated_ring`. Collectives, asynchronous ones, barriers, buckets: all is as it will be, but for the time.
 /// `comm.transport().compute(seconds)` is computation, and goes between polls; a loop that polls and does not compute
 /// never lets the others run. A rank that has died finds itself in an error when all others have come to their ends.
+/// There is no `split`. What a program has sent and not received, the next one in that world finds.
 ///
 /// @code
 /// ringlet::simulated world({.ranks = 64, .slot_bytes = 1 << 16, .wires = {{.alpha = 2e-6, .beta = 1 / 25e9}}});
@@ -36,12 +37,14 @@ namespace ringlet {
 /// @param world with slots in memory (`slot_bytes` is not 0)
 /// @param f called as `f(comm)`, `comm` a `communicator<simulated_ring>&`, on a stack of 256 KiB
 /// @return how each rank ended, `failed` where `f` threw an error of the ring's
-/// @throws error(errc::invalid_argument) when the world has no memory, or its ranks share processors
+/// @throws error(errc::invalid_argument) when the world has no memory, its ranks share processors, or it has failed
 /// @throws whatever else `f` throws, that of the lowest rank
 template <class F>
 simulation simulate_program(simulated& world, F&& f) {
   if (world.how().slot_bytes == 0)
     throw error(errc::invalid_argument, "simulated slots have no memory, but a program has elements: set slot_bytes");
+  if (world.why() != nullptr)
+    throw error(errc::invalid_argument, "this ring has failed before, and is over: make another");
   if (world.how().processors != 0)
     throw error(errc::invalid_argument, "a program's ranks have a processor each: set processors to 0");
   struct place {
@@ -76,8 +79,8 @@ simulation simulate_program(simulated& world, F&& f) {
   });
   for (auto const& what : thrown) try {
       if (what) std::rethrow_exception(what);
-    } catch (error const&) {
-      if (world.why() == nullptr) throw;  // not the ring's
+    } catch (error const& e) {
+      if (world.why() == nullptr || e.why() == errc::invalid_argument) throw;  // not the ring's
     }
   detail::look_at(world, result);
   return result;

@@ -10,7 +10,8 @@ bash tests/fabric/soft_roce.sh [--build DIR] [--cache DIR] [--seconds N] [--only
 Runs the fabric transport over RDMA verbs (verbs;ofi_rxm), where there is neither the hardware nor a kernel that knows
 it: a virtual machine boots Debian's kernel, with Soft-RoCE, on the files of this one, which it reads and does not
 change. It shows whether results are right and failures are noticed, and nothing of speed: where KVM does not work, the
-processors are emulated, and all of it takes an hour. Ends with `N passed, N failed, N skipped`.
+processors are emulated, and all of it takes an hour. Installs what it needs; folders are seen from the repository's
+root. Ends with `N passed, N failed, N skipped`.
 
   --build DIR      where ringlet is built (build)
   --cache DIR      where the kernel stays for the next run, 400 MB; without, 70 MB are downloaded each time
@@ -64,6 +65,7 @@ build=build cache='' seconds=5400 only=''
 while [ $# -gt 0 ]; do
   case $1 in
     --help) usage && exit ;;
+    *) [ $# -gt 1 ] || { usage >&2 && exit 2; } ;;&
     --build) build=$2 ;;
     --cache) cache=$2 ;;
     --seconds) seconds=$2 ;;
@@ -119,7 +121,7 @@ mount -t proc proc /root/proc
 mount -t sysfs sys /root/sys
 mount -t tmpfs shm /root/dev/shm
 mount -t tmpfs run /root/run
-ln -s $kernel/lib/modules/$release /root/lib/modules/
+ln -s $(printf %q "$kernel/lib/modules/$release") /root/lib/modules/
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 chroot /root /bin/bash $(printf %q "$PWD")/tests/fabric/soft_roce.sh --guest $(printf '%q %q' "$build" "$only")
 /bin/busybox poweroff -f

@@ -309,6 +309,82 @@ TEST_CASE("of p stages and m microbatches, all but (p-1)/(m+p-1) of the time is 
     for (int m : {1, 4, 8, 32}) run(all_forward_then_backward{}, p, m), run(one_forward_one_backward{}, p, m);
 }
 
+TEST_CASE("whoever waits for several things gets them when they come, the first first") {
+  auto how = ring(3);
+  how.wires = {{.alpha = us, .beta = us}};
+  simulated world(how);
+  simulate_program(world, [](auto& comm) {
+    std::vector<std::uint8_t> one(1), more(1000);
+    if (comm.rank() == 1) return send(comm, one, 0);
+    if (comm.rank() == 2) return send(comm, more, 0);
+    auto late = async_recv(comm, more, 2);
+    auto soon = async_recv(comm, one, 1);
+    soon.wait();
+    CHECK(comm.transport().now() == virtual_seconds(2 * us));
+    late.wait();
+    CHECK(comm.transport().now() == virtual_seconds(1001 * us));
+  });
+}
+
+TEST_CASE("messages both ways between two ranks, longer than what is between them, do not wait for one another") {
+  simulated world(ring(2));
+  auto const run = simulate_program(world, [](auto& comm) {
+    std::vector<std::uint8_t> out(200'000), in(200'000);
+    int const other = 1 - comm.rank();
+    auto incoming = async_recv(comm, in, other);
+    auto outgoing = async_send(comm, out, other);
+    incoming.wait();
+    outgoing.wait();
+    CHECK(comm.transport().now() >= virtual_seconds(us + 200'000 * ns));
+    CHECK(comm.transport().now() <= virtual_seconds(2 * us + 200'000 * ns));
+  });
+  CHECK(!run.why);
+  simulated other(ring(2));
+  auto const one_way_first = simulate_program(other, [](auto& comm) {
+    std::vector<std::uint8_t> much(200'000), one(1);
+    if (comm.rank() == 1) return comm.transport().compute(1e-3), recv(comm, much, 0), send(comm, one, 0);
+    auto outgoing = async_send(comm, much, 1);
+    recv(comm, one, 1);
+    outgoing.wait();
+  });
+  CHECK(!one_way_first.why);
+}
+
+TEST_CASE("time in which a rank computes is no wait, but for a tenth of the timeout at most") {
+  auto how = ring(2);
+  how.timeout = 1;
+  simulated world(how);
+  auto const run = simulate_program(world, [](auto& comm) {
+    std::vector<float> x(1000);
+    for (int i = 0; i < 3; ++i) {
+      auto exchange = async_all_reduce(comm, x);
+      exchange.poll();
+      comm.transport().compute(5);
+      exchange.wait();
+    }
+  });
+  CHECK(!run.why);
+}
+
+TEST_CASE("a rank that waits in vain ends the ring while others go on for ever") {
+  auto how = ring(4);
+  how.members.assign(4, how.members[0]);
+  how.members[1].dies_at = 0;
+  how.timeout = 0.01;
+  simulated world(how);
+  auto const run = simulate_program(world, [](auto& comm) {
+    std::vector<float> x(1);
+    if (comm.rank() < 2) return recv(comm, x, 1 - comm.rank());
+    for (;;) {
+      if (comm.rank() == 2) send(comm, x, 3), recv(comm, x, 3);
+      if (comm.rank() == 3) recv(comm, x, 2), send(comm, x, 2);
+    }
+  });
+  REQUIRE(run.why);
+  CHECK(run.why->peer == 1);
+  CHECK(run.ended < virtual_seconds(0.011));
+}
+
 TEST_CASE("messages that never come end all ranks, in words that name who is at fault") {
   auto how = ring(3);
   how.members.assign(3, how.members[0]);
@@ -387,6 +463,19 @@ TEST_CASE("what a program throws comes out; what it asks in vain is refused") {
   how.processors = 1;
   simulated shares(how);
   CHECK(contains(words_of([&] { simulate_program(shares, [](auto&) {}); }), "set processors to 0"));
+  simulated again(ring(2));
+  CHECK(contains(words_of([&] { simulate_program(again, [](auto& comm) { comm.split(0, -comm.rank()); }); }),
+                 "has no parts"));
+  simulated failed(ring(2)), mine(ring(2));
+  simulate_program(failed, [](auto& comm) { comm.abort("enough"); });
+  CHECK(contains(words_of([&] { simulate_program(failed, [](auto&) {}); }), "has failed before"));
+  CHECK(contains(words_of([&] {
+                   simulate_program(mine, [](auto& comm) {  // one rank alone is wrong, the other waits for it
+                     std::vector<float> x(10), y(9);
+                     comm.rank() == 0 ? all_reduce(comm, x) : all_reduce(comm, x, y);
+                   });
+                 }),
+                 "the output has 9"));
   meeting_of_one alone;
   CHECK(contains(words_of([&] { simulated_ring(alone, {}, {}); }), "for programs in simulate_program"));
 }

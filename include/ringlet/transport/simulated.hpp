@@ -60,9 +60,9 @@ class simulated {
   link& lane(int rank, std::size_t lane = 0) const {
     return *links_[static_cast<std::size_t>(rank) * how_.lanes + lane];
   }
-  /// A rank's link to any other one, for programs: like a lane, and it only polls. Each way has a wire to itself, like
-  /// `wires[0]`.
-  link& pair(int rank, int peer);
+  /// A rank's link to any other one, or from it, for programs: like a lane, and it only polls. Each way has a wire to
+  /// itself, like `wires[0]`.
+  link& pair(int rank, int peer, bool to_send);
   /// Calls `f` with each link of a rank: its lanes, and its pairs that somebody has asked for.
   template <class F>
   void each_link(int rank, F f) const {
@@ -88,12 +88,12 @@ class simulated {
 
  private:
   using agenda = detail::simulated_agenda<link>;
-  void find_fault();
+  void find_fault(virtual_time since);
 
   settings how_;
   std::deque<detail::wire_at_work> wires_;    // they stay where they are
   std::vector<std::unique_ptr<link>> links_;  // lanes, and behind them pairs
-  std::vector<std::map<int, link*>> pairs_;   // by rank
+  std::vector<std::map<int, link*>> pairs_;   // by rank, of each by 2 * peer, and 1 more to send
   virtual_time timeout_, now_{};              // now_: of the event at hand
   agenda agenda_;
   detail::shared_processors processors_;
@@ -127,14 +127,21 @@ class simulated::link {
   receiver& prev() { return prev_; }
   bool broken() const { return world_->why_.has_value(); }
 
-  /// For ranks that have more to do than one operation: asking for a slice or credit does not wait any more, and
-  /// `await` does.
+  /// For ranks that have more to do than one operation: asking for a slice or credit does not wait any more. When it
+  /// comes is `due()`, as soon as that is known; the rank is polled then once it has said `wake_when_due`, and has it
+  /// once it has said `arrive`.
   void only_poll() { polls_ = true; }
-  /// Waits for what was last asked for in vain. False when it is not known when that comes: then let other ranks run.
-  bool await();
-  /// The rank was at something else until then.
+  virtual_time due() const { return due_; }
+  void wake_when_due() { wake(due_); }
+  void arrive() {
+    if (virtual_time const due = std::exchange(due_, virtual_time::max()); due <= world_->now_ && !dead_ && !late_)
+      pass(std::max(due, clock_), waits_);
+  }
+  /// The rank was at something else until then. Of that a tenth of `timeout` at most counts as waiting.
   void not_before(virtual_time at) {
-    clock_ = std::max(clock_, at);
+    at = std::max(clock_, at);
+    since_ += std::max(at - clock_ - world_->timeout_ / 10, virtual_time::zero());
+    clock_ = at;
     dead_ = dead_ || clock_ >= dies_at_;
     late_ = late_ || (asks_ && clock_ - since_ > world_->timeout_);
   }
@@ -236,7 +243,7 @@ class simulated::link {
     if (at - clock_ > world_->timeout_) return late_ = true, wait(what), false;
     waited_ += at - clock_;
     clock_ = at;
-    asks_ = false;
+    asks_ = false, due_ = virtual_time::max();
     return true;
   }
   void wait(waits what) {
@@ -244,9 +251,10 @@ class simulated::link {
     if (!std::exchange(asks_, true)) since_ = clock_;
   }
   void wake(virtual_time at) {
-    if (planned_ || dead_ || late_) return;
-    planned_ = true;
-    world_->agenda_.plan(std::max(at, clock_), *this, agenda::doing::poll);
+    at = std::max(at, clock_);
+    if (planned_ <= at || dead_ || late_) return;
+    planned_ = at;
+    world_->agenda_.plan(at, *this, agenda::doing::poll);
   }
   // The slice at hand is being worked on.
   void work(virtual_time takes) {
@@ -268,7 +276,8 @@ class simulated::link {
   double gamma_;  // picoseconds
   virtual_time overhead_, dies_at_, clock_, work_{}, waited_{}, last_arrival_{};
   waits waits_ = waits::not_at_all;
-  bool planned_ = false, dead_ = false, late_ = false, polls_ = false, asks_ = false;
+  virtual_time planned_ = virtual_time::max();  // when it is polled next
+  bool dead_ = false, late_ = false, polls_ = false, asks_ = false;
   virtual_time since_{};                    // when it first asked in vain for what it still has not got
   virtual_time due_ = virtual_time::max();  // when what was asked for in vain comes, if that is known
   status state_ = status::pending;
@@ -297,10 +306,8 @@ inline simulated::simulated(settings s)
     int const rank = static_cast<int>(i / how_.lanes);
     links_.push_back(std::make_unique<link>(*this, rank, i % how_.lanes, wires_[w], how_.member(rank)));
   }
-  for (std::size_t i = 0; i < links; ++i) {
-    links_[i]->right_ = links_[(i + how_.lanes) % links].get();
-    links_[i]->right_->left_ = links_[i].get();
-  }
+  for (std::size_t i = 0; i < links; ++i)
+    links_[i]->right_ = links_[(i + how_.lanes) % links].get(), links_[i]->right_->left_ = links_[i].get();
 }
 
 inline virtual_time simulated::clock(int rank) const {
@@ -309,29 +316,23 @@ inline virtual_time simulated::clock(int rank) const {
   return at;
 }
 
-inline simulated::link& simulated::pair(int rank, int peer) {
-  auto& mine = pairs_[static_cast<std::size_t>(rank)];
-  if (auto const made = mine.find(peer); made != mine.end()) return *made->second;
-  auto const add = [&](int from, int to) {
-    auto const number =
-        static_cast<std::uint64_t>(from) * static_cast<std::uint64_t>(how_.ranks) + static_cast<std::uint64_t>(to);
-    wires_.emplace_back(how_.wires[0], ~how_.seed * 0x2545f4914f6cdd1d + number);
+inline simulated::link& simulated::pair(int rank, int peer, bool to_send) {
+  auto const place = [&](int of, int other, bool sends) -> link*& {
+    return pairs_[static_cast<std::size_t>(of)][2 * other + sends];
+  };
+  if (link* const made = place(rank, peer, to_send)) return *made;
+  auto const add = [&](int from, int to, bool sends) {
+    wires_.emplace_back(how_.wires[0], how_.seed * 0x2545f4914f6cdd1d + wires_.size());
     wires_.back().users = 1;
     links_.push_back(std::make_unique<link>(*this, from, how_.lanes, wires_.back(), how_.member(from)));
     links_.back()->only_poll();
     links_.back()->state_ = lane(from).state_;
-    return links_.back().get();
+    return place(from, to, sends) = links_.back().get();
   };
-  link *const here = add(rank, peer), *const there = add(peer, rank);
+  link *const here = add(rank, peer, to_send), *const there = add(peer, rank, !to_send);
   here->right_ = here->left_ = there;
   there->right_ = there->left_ = here;
-  pairs_[static_cast<std::size_t>(peer)][rank] = there;
-  return *(mine[peer] = here);
-}
-
-inline bool simulated::link::await() {
-  virtual_time const due = std::exchange(due_, virtual_time::max());  // once: then it is there
-  return due != virtual_time::max() && !dead_ && !late_ && pass(std::max(due, clock_), waits_);
+  return *here;
 }
 
 template <class Poll>
@@ -356,10 +357,11 @@ void simulated::run(Poll poll) {
     now_ = e.at;
     if (e.what == agenda::doing::depart)
       e.whose->depart(e.at);
-    else if (e.whose->planned_ = false; e.whose->state_ == status::pending)
+    else if (e.whose->planned_ = virtual_time::max(); e.whose->state_ == status::pending)
       visit(*e.whose);
+    if (by_rank && events_ % links_.size() == 0) find_fault(e.at - timeout_);
   }
-  find_fault();
+  find_fault(virtual_time::max());
   bool const failed = why_.has_value();
   if constexpr (by_rank)
     for (auto& l : links_)  // who has died while nobody waits for it must come to an end all the same
@@ -367,10 +369,10 @@ void simulated::run(Poll poll) {
   for (bool again = why_.has_value(); again;) {
     again = false;
     for (std::size_t i = 0; i < links_.size(); ++i) {  // they may become more
-      auto const& l = links_[i];
-      if (l->state_ == status::pending && (by_rank || !l->dead_)) visit(*l), again |= l->state_ == status::pending;
-      if (l->clock_ > failed_at_ && !by_rank) l->state_ = status::failed;  // it had run ahead
-      if (l->state_ == status::failed && !by_rank) l->clock_ = failed_at_;
+      link& l = *links_[i];
+      if (l.state_ == status::pending && (by_rank || !l.dead_)) visit(l), again |= l.state_ == status::pending;
+      if (l.clock_ > failed_at_ && !by_rank) l.state_ = status::failed;  // it had run ahead
+      if (l.state_ == status::failed && !by_rank) l.clock_ = failed_at_;
     }
   }
   if (!failed) why_.reset();
@@ -382,14 +384,9 @@ inline void simulated::fail(fault const& f, virtual_time when) {
   for (auto& l : links_) l->wake(when);
 }
 
-// Nothing happens any more. Whoever has waited longest has given up first; what it waited for may itself have waited.
-inline void simulated::find_fault() {
-  link const* first = nullptr;
-  for (auto const& l : links_)
-    if (l->state_ == status::pending && !l->dead_ && l->asks_ && (first == nullptr || l->since_ < first->since_))
-      first = l.get();
-  if (first == nullptr || why_) return;
-  failed_at_ = first->since_ + timeout_;
+// Nothing will come any more for who has waited since then, or longer. Whoever has waited longest has given up first;
+// what it waited for may itself have waited.
+inline void simulated::find_fault(virtual_time since) {
   // Where a rank has died, or what else it waits for.
   auto const elsewhere = [&](link const* at) {
     each_link(at->rank_, [&](link const& l) {
@@ -397,21 +394,27 @@ inline void simulated::find_fault() {
     });
     return at;
   };
+  link const* first = nullptr;
+  for (auto const& l : links_)
+    if (l->state_ == status::pending && l->asks_ && l->since_ < since && !elsewhere(l.get())->dead_ &&
+        (l->clock_ <= now_ || agenda_.empty()) && (first == nullptr || l->since_ < first->since_))
+      first = l.get();
+  if (first == nullptr) return;
   link const* at = first;
   std::size_t hops = 0;
   for (bool late = false; !late && !at->dead_ && at->state_ == status::pending && hops <= links_.size(); ++hops) {
     late = at->late_;
     at = elsewhere(at->waits_ == link::waits::for_slice ? at->left_ : at->right_);
   }
-  if (hops > links_.size())
-    why_ = fault(errc::timed_out, -1, "rank %d waited %g s of virtual time, and all wait for each other", first->rank_,
-                 how_.timeout);
-  else if (at->dead_)
-    why_ = fault(errc::peer_lost, at->rank_, "rank %d has died, and rank %d waited %g s of virtual time for it",
-                 at->rank_, first->rank_, how_.timeout);
-  else
-    why_ = fault(errc::timed_out, at->rank_, "rank %d waited %g s of virtual time for rank %d", first->rank_,
-                 how_.timeout, at->rank_);
+  fail(hops > links_.size()
+           ? fault(errc::timed_out, -1, "rank %d waited %g s of virtual time, and all wait for each other",
+                   first->rank_, how_.timeout)
+       : at->dead_
+           ? fault(errc::peer_lost, at->rank_, "rank %d has died, and rank %d waited %g s of virtual time for it",
+                   at->rank_, first->rank_, how_.timeout)
+           : fault(errc::timed_out, at->rank_, "rank %d waited %g s of virtual time for rank %d", first->rank_,
+                   how_.timeout, at->rank_),
+       first->since_ + timeout_);
 }
 
 }  // namespace ringlet

@@ -46,6 +46,8 @@ class fibers {
     turn(caller_, f.context);
     return !f.ended;
   }
+  // Called by the one that runs: whether it has called this before.
+  bool connected() { return std::exchange(running_->connected, true); }
   // Called by the one that runs: lets the others run.
   void yield() { turn(running_->context, caller_); }
 
@@ -56,7 +58,7 @@ class fibers {
     ucontext_t context;
     std::unique_ptr<std::byte[]> stack;
     std::function<void()> body;  // throws nothing
-    bool ended = false;
+    bool ended = false, connected = false;
   };
 
   // What is being caught belongs to a stack, not to the thread: two words of the C++ runtime.
@@ -99,13 +101,13 @@ class simulated_ring {
   };
 
   /// As `transport` says.
-  /// @throws error(errc::unsupported) outside of `simulate_program`, and for a part of its ranks
+  /// @throws error(errc::unsupported) outside of `simulate_program`, and for what is split off
   template <meeting M>
   simulated_ring(M& m, settings const& s, time_point) : world_(s.world), fibers_(s.ranks), rank_(m.rank()) {
     if (world_ == nullptr) throw error(errc::unsupported, "a simulated ring is for programs in simulate_program");
-    if (m.size() != world_->size())
-      throw error(errc::unsupported, "a simulated ring has no smaller ones: simulate one of " +
-                                         std::to_string(m.size()) + " ranks by itself");
+    if (fibers_->connected())
+      throw error(errc::unsupported,
+                  "a simulated ring has no parts: simulate one of " + std::to_string(m.size()) + " ranks by itself");
     for (std::size_t l = 0; l < lanes(); ++l) world_->lane(rank_, l).only_poll();
   }
   simulated_ring(simulated_ring const&) = delete;
@@ -121,7 +123,7 @@ class simulated_ring {
 
   // As `transport` and `pairwise` say. What asks for a link begins to use it.
   simulated::link& lane(std::size_t i) { return at_hand(world_->lane(rank_, i)); }
-  simulated::link& pair(int peer, bool) { return at_hand(world_->pair(rank_, peer)); }
+  simulated::link& pair(int peer, bool to_send) { return at_hand(world_->pair(rank_, peer, to_send)); }
   std::size_t pair_slots() const { return slots(); }
   std::size_t pair_slot_bytes() const { return slot_bytes(); }
   std::size_t lanes() const { return world_->lanes(); }
@@ -129,10 +131,14 @@ class simulated_ring {
   std::size_t slot_bytes() const { return world_->how().slot_bytes; }
   bool crowded() const { return true; }
   static constexpr unsigned yields = 0;
-  void rest() {
-    bool comes = false;
-    world_->each_link(rank_, [&](auto& l) { comes |= l.await(); });
-    if (!comes) fibers_->yield();
+  void rest() {  // until the first thing comes that it has asked for, or another rank does something for it
+    simulated::link* first = nullptr;
+    world_->each_link(rank_, [&](auto& l) {
+      if (first == nullptr || l.due() < first->due()) first = &l;
+    });
+    if (first->due() != virtual_time::max()) first->wake_when_due();
+    fibers_->yield();
+    world_->each_link(rank_, [](auto& l) { l.arrive(); });
   }
   int lost(std::uint64_t) const { return -1; }  // the world notices
   bool gone(int) const { return false; }
