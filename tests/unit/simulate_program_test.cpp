@@ -139,6 +139,10 @@ TEST_CASE("a dead rank is an error on all others, which names it, at the virtual
     CHECK(run.why->peer == 2);
     for (std::string const& words : said) CHECK(contains(words, "rank 2 has died"));
     for (auto const& r : run.ranks) CHECK(r.how == status::failed);
+    CHECK(run.ranks[2].at <= virtual_seconds(100 * us));
+    for (std::size_t r : {0, 1, 3}) CHECK(run.ranks[r].at == run.ended);
+    CHECK(run.ended > virtual_seconds(3));
+    CHECK(run.ended < virtual_seconds(3 + 200 * us));
   }
 }
 

@@ -127,13 +127,13 @@ class simulated::link {
   receiver& prev() { return prev_; }
   bool broken() const { return world_->why_.has_value(); }
 
-  /// For ranks that have more to do than one operation: asking for a slice or credit does not wait any more. When it
-  /// comes is `due()`, as soon as that is known; the rank is polled then once it has said `wake_when_due`, and has it
-  /// once it has said `arrive`.
+  /// For ranks with more to do than one operation: asking does not wait any more. When what was asked for comes is
+  /// `due()`, once that is known; the rank is polled then after `wake_when_due`, and has it after `arrive`.
   void only_poll() { polls_ = true; }
   virtual_time due() const { return due_; }
   void wake_when_due() { wake(due_); }
   void arrive() {
+    if (world_->why_ && !dead_) clock_ = std::max(clock_, world_->failed_at_);
     if (virtual_time const due = std::exchange(due_, virtual_time::max()); due <= world_->now_ && !dead_ && !late_)
       pass(std::max(due, clock_), waits_);
   }
