@@ -23,7 +23,8 @@ namespace ringlet {
 /// `simulated_ring`. Collectives, asynchronous ones, barriers, buckets: all is as it will be, but for the time.
 /// `comm.transport().compute(seconds)` is computation, and goes between polls; a loop that polls and does not compute
 /// never lets the others run. A rank that has died finds itself in an error when all others have come to their ends.
-/// There is no `split`. What a program has sent and not received, the next one in that world finds.
+/// There is no `split`. What a program has sent and not received, the next one in that world finds. Messages have a
+/// wire each way to themselves, whatever `over` says. `counters().waited` is real time; `waited` of the result is not.
 ///
 /// @code
 /// ringlet::simulated world({.ranks = 64, .slot_bytes = 1 << 16, .wires = {{.alpha = 2e-6, .beta = 1 / 25e9}}});

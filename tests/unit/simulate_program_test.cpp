@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -467,6 +468,10 @@ TEST_CASE("what a program throws comes out; what it asks in vain is refused") {
   how.processors = 1;
   simulated shares(how);
   CHECK(contains(words_of([&] { simulate_program(shares, [](auto&) {}); }), "set processors to 0"));
+  simulated timeless(ring(1));
+  for (double time : {-1.0, std::nan(""), 1e7})
+    CHECK(contains(words_of([&] { simulate_program(timeless, [&](auto& comm) { comm.transport().compute(time); }); }),
+                   "give 0 to 1e6"));
   simulated again(ring(2));
   CHECK(contains(words_of([&] { simulate_program(again, [](auto& comm) { comm.split(0, -comm.rank()); }); }),
                  "has no parts"));

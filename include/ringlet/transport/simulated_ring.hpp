@@ -115,7 +115,10 @@ class simulated_ring {
   /// The rank's own time: when the last of its links was done with something.
   virtual_time now() const { return world_->clock(rank_); }
   /// The rank is at something else for so many seconds, while slices travel: what a program computes between polls.
+  /// @throws error(errc::invalid_argument) for what is no time from 0 to 1e6 s
   void compute(double seconds) {
+    if (!(seconds >= 0 && seconds <= 1e6))
+      throw error(errc::invalid_argument, detail::words("compute takes %g seconds: give 0 to 1e6", seconds));
     virtual_time const until = now() + virtual_seconds(seconds);
     world_->each_link(rank_, [&](auto& l) { l.busy_until(until); });
     fibers_->yield();
