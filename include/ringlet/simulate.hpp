@@ -24,7 +24,7 @@ namespace ringlet {
 
 /// How a simulated operation ended on one rank.
 struct simulated_end {
-  status how;            ///< `pending`: the rank had died (of a program: `failed`)
+  status how;            ///< `pending`: the rank had died (of a program: `failed`, once it needs the ring)
   virtual_time at;       ///< when, on the virtual clock
   virtual_time waited;   ///< of that, how long it had nothing to do; of all its links
   std::uint64_t slices;  ///< sent, over all its links

@@ -359,7 +359,7 @@ void simulated::run(Poll poll) {
       e.whose->depart(e.at);
     else if (e.whose->planned_ = virtual_time::max(); e.whose->state_ == status::pending)
       visit(*e.whose);
-    if (by_rank && events_ % links_.size() == 0) find_fault(e.at - timeout_);
+    if (by_rank && events_ % links_.size() == 0) find_fault(e.at - timeout_);  // seldom: it looks at all
   }
   find_fault(virtual_time::max());
   bool const failed = why_.has_value();
